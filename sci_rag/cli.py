@@ -4,15 +4,15 @@
 
 # %% auto #0
 __all__ = ['app', 'corpus_app', 'dataset_app', 'Name', 'Url', 'Encoder', 'Json', 'Limit', 'Out', 'ingest', 'search', 'strategies',
-           'parse_value', 'parse_parameters', 'ablate', 'demo', 'scifact', 'corpus_list', 'corpus_show',
-           'corpus_delete', 'corpus_drop', 'corpus_lint', 'doctor', 'lab', 'main']
+           'read_values', 'ablate', 'demo', 'scifact', 'corpus_list', 'corpus_show', 'corpus_delete', 'corpus_drop',
+           'corpus_lint', 'doctor', 'lab', 'main']
 
-# %% ../nbs/20_cli.ipynb #394f65d0
-import json, os, shlex, subprocess, sys
+# %% ../nbs/20_cli.ipynb #71a39b44
+import json, os, subprocess, sys
 from pathlib import Path
 from typing import Annotated, Optional
 import typer
-from .core import (CorpusError, ParameterError, QueryError, ScopeError, SciRagError, SettingsError, StrategyError, redact, settings)
+from .core import (CorpusError, ParameterError, QueryError, ScopeError, SciRagError, SettingsError, StrategyError, redact)
 
 # %% ../nbs/20_cli.ipynb #a8a093dd
 app = typer.Typer(name='sci-rag', no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
@@ -40,93 +40,88 @@ def _show(value, text, as_json):
 def _table(df): return df.to_string(index=False, max_colwidth=60) if len(df) else '(none)'
 def _records(df): return json.loads(df.to_json(orient='records', date_format='iso'))
 
-# %% ../nbs/20_cli.ipynb #aa0f4f0b
+# %% ../nbs/20_cli.ipynb #82e3846b
 @app.command(epilog='Example: sci-rag ingest papers/ --corpus papers')
 def ingest(source: Annotated[Path, typer.Argument(help='A file, a folder, or a manifest.jsonl.')],
-           corpus: Name='default', url: Url=None, embedder: Encoder=None, json: Json=False):
+           corpus: Name='default', url: Url=None, embedder: Encoder=None, as_json: Json=False):
     "Put documents into a corpus; running it again changes nothing. Exit status 1 if any document failed."
     with _connect(corpus, url, embedder) as c: report = c.ingest(source)
-    _show(_records(report.df), f'{_table(report.df[["path", "status", "chunks", "tables", "reason"]])}\n{repr(report).splitlines()[0]}', json)
+    _show(_records(report.df), f'{_table(report.df[["path", "status", "chunks", "tables", "reason"]])}\n{repr(report).splitlines()[0]}', as_json)
     if not report.ok: raise typer.Exit(1)
 
-# %% ../nbs/20_cli.ipynb #04a1c173
+# %% ../nbs/20_cli.ipynb #e6dbe66b
 @app.command(epilog='Example: sci-rag search "ash content of rice straw" --corpus demo --license public --license open_commercial')
 def search(text: Annotated[str, typer.Argument(help='The question; quotes, OR and - are understood.')],
            corpus: Name='default', strategy: Annotated[str, typer.Option('--strategy', '-s', help='See sci-rag strategies.')]='interactive',
            limit: Limit=10, license: Annotated[Optional[list[str]], typer.Option(help='Allowed licence class; repeat for several. Default: all.')]=None,
            source: Annotated[Optional[list[str]], typer.Option(help='Allowed collection; repeat for several.')]=None,
-           url: Url=None, embedder: Encoder=None, json: Json=False):
+           url: Url=None, embedder: Encoder=None, as_json: Json=False):
     "Search a corpus and show the evidence."
     from sci_rag.scope import Scope
     scope = Scope(license_classes=license or None, sources=source or None)
     with _connect(corpus, url, embedder) as c: found = c.search(text, strategy=strategy, scope=scope, limit=limit)
-    _show(dict(status=found.status, hits=_records(found.df), trace=_records(found.trace.df)), repr(found), json)
+    _show(dict(status=found.status, hits=_records(found.df), trace=_records(found.trace.df)), repr(found), as_json)
 
-# %% ../nbs/20_cli.ipynb #c0191d82
+# %% ../nbs/20_cli.ipynb #c33c7ed1
 @app.command(epilog='Example: sci-rag strategies --json')
-def strategies(json: Json=False):
+def strategies(as_json: Json=False):
     "List the strategies a search or an ablation can be run with."
     from sci_rag.strategy import strategies
     df = strategies().reset_index()
-    _show(_records(df), _table(df), json)
+    _show(_records(df), _table(df), as_json)
 
-# %% ../nbs/20_cli.ipynb #9a72341d
-def parse_value(text: str):
-    "JSON where it is JSON, else the text itself"
-    try: return json.loads(text)
-    except json.JSONDecodeError: return text
-
-def parse_parameters(pairs: list[str], file: Path|None=None) -> dict:
-    "`name=value` pairs over a JSON file of parameters; raises ParameterError"
+# %% ../nbs/20_cli.ipynb #9402b051
+def read_values(pairs: list[str],        # name=value, as typed
+                notebook: Path,          # for the types
+                file: Path|None=None,    # a JSON object of further values, which `pairs` override
+               ) -> dict:
+    "Parameters of a run; raises ParameterError"
+    from sci_rag.report import parse_parameters
     values = {}
     if file:
         try: values = json.loads(Path(file).read_text(encoding='utf-8'))
         except (OSError, ValueError) as e: raise ParameterError(f'the parameter file cannot be read: {e}', str(file), 'It holds one JSON object') from None
         if not isinstance(values, dict): raise ParameterError('the parameter file must hold one JSON object', str(file))
-    for p in pairs:
-        name, eq, value = p.partition('=')
-        if not eq or not name.strip(): raise ParameterError(f'{p!r} is not name=value', '-p')
-        values[name.strip()] = parse_value(value)
-    return values
+    return {**values, **parse_parameters(pairs, notebook)}
 
-# %% ../nbs/20_cli.ipynb #6a0e60ce
+# %% ../nbs/20_cli.ipynb #7dfcf7c5
 def _project(part: str) -> Path:
     "A file of the checkout, looked for from the working directory upwards"
     for folder in (Path.cwd(), *Path.cwd().parents):
         if (folder/part).exists(): return folder/part
     raise CorpusError(f'{part} is not here', str(Path.cwd()), 'Run this inside a checkout of the project')
 
-def _ablate(notebook, parameters, out, name):
-    "Run, then print the summary table and where the report is"
-    import pandas as pd
-    from sci_rag.report import ablate
+def _ablate(notebook, parameters, out, name, as_json):
+    "Run, then print the table and where the report is"
+    from sci_rag.report import ablate, read_report, report_table
     folder = ablate(notebook, parameters, out=out, name=name)
-    return folder, pd.read_csv(folder/'summary.csv')
+    summary = read_report(folder)[1]
+    place = os.path.relpath(folder)
+    _show(dict(folder=place, summary=None if summary is None else _records(summary)), f'{report_table(folder).to_string()}\n\nreport: {place}/report.html', as_json)
 
-# %% ../nbs/20_cli.ipynb #1e6a08e6
-@app.command(epilog='Example: sci-rag ablate nbs/ablations/retrieval_ablation.ipynb -p dataset=demo -p \'strategies=["bm25", "interactive"]\'')
+# %% ../nbs/20_cli.ipynb #8527fa9a
+@app.command(epilog='Example: sci-rag ablate nbs/ablations/retrieval_ablation.ipynb -p dataset=demo -p strategies=bm25,vector,interactive')
 def ablate(notebook: Annotated[Path, typer.Argument(help='A notebook with one cell tagged `parameters`.')],
            param: Annotated[Optional[list[str]], typer.Option('--param', '-p', help='name=value; repeat for several.')]=None,
            file: Annotated[Optional[Path], typer.Option('--file', '-f', help='A JSON file of parameters.')]=None,
            name: Annotated[Optional[str], typer.Option(help='Name of the run; default: the notebook\'s.')]=None,
-           out: Out=Path('eval_runs'), json: Json=False):
+           out: Out=Path('eval_runs'), as_json: Json=False):
     "Execute a notebook and land its report, whole or not at all."
-    folder, summary = _ablate(notebook, parse_parameters(param or [], file), out, name)
-    _show(dict(folder=str(folder), summary=_records(summary)), f'{_table(summary)}\n\nreport: {folder}/report.html', json)
+    if not notebook.is_file(): raise ParameterError('there is no such notebook', str(notebook))
+    _ablate(notebook, read_values(param or [], notebook, file), out, name, as_json)
 
-# %% ../nbs/20_cli.ipynb #cb28b5d9
+# %% ../nbs/20_cli.ipynb #c4894f22
 @app.command(epilog='Example: sci-rag demo')
-def demo(out: Annotated[Optional[Path], typer.Option('--out', help='Folder for the executed report; default: eval_runs of the checkout.')]=None, json: Json=False):
+def demo(out: Annotated[Optional[Path], typer.Option('--out', help='Folder for the executed report; default: eval_runs of the checkout.')]=None, as_json: Json=False):
     "The main job on the demo corpus: ingest, search, evaluate, and an executed report."
     notebook = _project('nbs/ablations/retrieval_ablation.ipynb')
     root = notebook.parent.parent.parent
-    folder, summary = _ablate(notebook, dict(dataset='demo', dataset_path=str(root/'seeds')), out or root/'eval_runs', 'demo')
-    _show(dict(folder=str(folder), summary=_records(summary)), f'{_table(summary)}\n\nreport: {folder}/report.html', json)
+    _ablate(notebook, dict(dataset='demo', dataset_path=str(root/'seeds')), out or root/'eval_runs', 'demo', as_json)
 
-# %% ../nbs/20_cli.ipynb #c85985e6
+# %% ../nbs/20_cli.ipynb #40e831df
 @dataset_app.command('scifact', epilog='Example: sci-rag dataset scifact --path data/scifact')
 def scifact(path: Annotated[Optional[Path], typer.Option(help='Folder of the release; default: download it and check its digest.')]=None,
-            corpus: Name='scifact', url: Url=None, embedder: Encoder=None, json: Json=False):
+            corpus: Name='scifact', url: Url=None, embedder: Encoder=None, as_json: Json=False):
     "Ingest SciFact: 5,183 abstracts, judged claims, digest checked."
     from sci_rag.datasets import load_scifact
     data = load_scifact(path)
@@ -134,22 +129,22 @@ def scifact(path: Annotated[Optional[Path], typer.Option(help='Folder of the rel
         report = c.ingest(data.documents); f = c.fingerprint()
     splits = {k: len(v) for k, v in data.splits.items()}
     _show(dict(corpus=corpus, counts=report.counts, fingerprint=f, digest=data.digest, splits=splits, qrels_rule=data.qrels_rule),
-          f'{repr(report).splitlines()[0]}\ncorpus {corpus}: digest {f["digest"][:12]}, queries {splits}', json)
+          f'{repr(report).splitlines()[0]}\ncorpus {corpus}: digest {f["digest"][:12]}, queries {splits}', as_json)
     if not report.ok: raise typer.Exit(1)
 
-# %% ../nbs/20_cli.ipynb #1d91bc71
+# %% ../nbs/20_cli.ipynb #08f5711e
 @corpus_app.command('list', epilog='Example: sci-rag corpus list')
-def corpus_list(url: Url=None, json: Json=False):
+def corpus_list(url: Url=None, as_json: Json=False):
     "Names of the corpora on a server."
     from sci_rag.db import list_corpora
     names = list(list_corpora(url))
-    _show(names, '\n'.join(names) or '(none)', json)
+    _show(names, '\n'.join(names) or '(none)', as_json)
 
 @corpus_app.command('show', epilog='Example: sci-rag corpus show --corpus demo')
-def corpus_show(corpus: Name='default', url: Url=None, json: Json=False):
+def corpus_show(corpus: Name='default', url: Url=None, as_json: Json=False):
     "Documents of a corpus, their rights, and its fingerprint."
     with _existing(corpus, url) as c: docs, f = c.documents(), c.fingerprint()
-    _show(dict(fingerprint=f, documents=_records(docs)), f'{_table(docs[["id", "title", "year", "license_class", "chunks"]])}\n{len(docs)} documents, digest {f["digest"]}', json)
+    _show(dict(fingerprint=f, documents=_records(docs)), f'{_table(docs[["id", "title", "year", "license_class", "chunks"]])}\n{len(docs)} documents, digest {f["digest"]}', as_json)
 
 def _existing(name, url=None):
     "A corpus that is there: looking at one must not create it"
@@ -158,12 +153,12 @@ def _existing(name, url=None):
     if name not in (known := list(list_corpora(url))): raise CorpusError(f'there is no corpus {name!r}', hint=suggest(name, known or ['(none)']))
     return _connect(name, url)
 
-# %% ../nbs/20_cli.ipynb #3d339023
+# %% ../nbs/20_cli.ipynb #71fffc25
 @corpus_app.command('delete', epilog='Example: sci-rag corpus delete 3f2a9c0d1e4b5a67 --corpus demo')
-def corpus_delete(ids: Annotated[list[str], typer.Argument(help='Document ids.')], corpus: Name='default', url: Url=None, json: Json=False):
+def corpus_delete(ids: Annotated[list[str], typer.Argument(help='Document ids.')], corpus: Name='default', url: Url=None, as_json: Json=False):
     "Remove documents with everything derived from them, all or none."
     with _existing(corpus, url) as c: n = c.delete(*ids)
-    _show(dict(deleted=n), f'{n} documents deleted', json)
+    _show(dict(deleted=n), f'{n} documents deleted', as_json)
 
 @corpus_app.command('drop', epilog='Example: sci-rag corpus drop --corpus old --yes')
 def corpus_drop(corpus: Name, url: Url=None, yes: Annotated[bool, typer.Option('--yes', help='Do not ask.')]=False):
@@ -173,19 +168,19 @@ def corpus_drop(corpus: Name, url: Url=None, yes: Annotated[bool, typer.Option('
         c.db.drop()
 
 @corpus_app.command('lint', epilog='Example: sci-rag corpus lint papers/manifest.jsonl')
-def corpus_lint(manifest: Path, json: Json=False):
+def corpus_lint(manifest: Path, as_json: Json=False):
     "Report every problem of a manifest at once, with line numbers. Exit status 1 if there is an error."
     from sci_rag.rights import lint_manifest
     df = lint_manifest(manifest)
-    _show(_records(df), _table(df) if len(df) else 'nothing to complain about', json)
+    _show(_records(df), _table(df) if len(df) else 'nothing to complain about', as_json)
     if len(df) and (df.level == 'error').any(): raise typer.Exit(1)
 
-# %% ../nbs/20_cli.ipynb #dfe556ca
+# %% ../nbs/20_cli.ipynb #fafe49ff
 @app.command(epilog='Example: sci-rag doctor --corpus demo')
-def doctor(corpus: Name='default', url: Url=None, embedder: Encoder=None, json: Json=False):
+def doctor(corpus: Name='default', url: Url=None, embedder: Encoder=None, as_json: Json=False):
     "Check database, encoder and corpus; exit status 1 if a check fails."
     with _connect(corpus, url, embedder) as c: df = c.doctor()
-    _show(_records(df), _table(df), json)
+    _show(_records(df), _table(df), as_json)
     if (df.status == 'fail').any(): raise typer.Exit(1)
 
 @app.command(epilog='Example: sci-rag lab')

@@ -5,19 +5,21 @@
 # %% auto #0
 __all__ = ['migrations', 'corpus_schema', 'Secret', 'Database', 'open_database', 'list_corpora']
 
-# %% ../nbs/01_db.ipynb #ea7d8dfb
+# %% ../nbs/01_db.ipynb #5bbb5ceb
 import atexit, logging, os, re, threading, time, weakref
 from contextlib import contextmanager
 from pathlib import Path
 import numpy as np, psycopg
 from fastcore.basics import patch
 from psycopg import sql
+from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import TransactionStatus
+from psycopg.pq import Format, TransactionStatus
 from psycopg.types import TypeInfo
 from psycopg.types.json import Jsonb
 from psycopg_pool import ConnectionPool, PoolTimeout
-from .core import (CorpusError, DatabaseError, ModelMismatchError, SchemaError, SettingsError, Settings, digest, redact, suggest, settings as _settings)
+from .core import (CorpusError, DatabaseError, ModelMismatchError, SchemaError, SettingsError, Settings, digest, redact, suggest,
+                          settings as _settings)
 from .embedded import join_server
 
 # %% ../nbs/01_db.ipynb #e643a182
@@ -28,48 +30,63 @@ def corpus_schema(name: str,  # a small letter, then small letters, digits, unde
         raise CorpusError(f'a corpus cannot be called {name!r}', hint='Use a small letter, then small letters, digits or underscores, 41 characters at most')
     return f'corpus_{name}'
 
-# %% ../nbs/01_db.ipynb #b2c06a59
-_greek = dict(zip('αβγδεζηθικλνξπρστυφχψω', 'alpha beta gamma delta epsilon zeta eta theta iota kappa lambda nu xi pi rho sigma tau upsilon phi chi psi omega'.split()))
-_dashes, _quotes = '\u2010\u2011\u2012\u2013\u2014\u2015\u2212', '\u2018\u2019\u201b\u02bc'
-_marks, _after = '\u2122\u00ae\u00a9', ('\u2044\u00b5\u03bc', ' uu')   # ™ ® ©; after NFKC: fraction slash and the micro sign
-_invisible = '\u00ad\u200b\u200c\u200d\u2060\ufeff'
-_symbols = r'[\u00a0-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf\u00d7\u00f7\u2000-\u206f\u20a0-\u20cf\u2190-\u2bff\u3000-\u3004\u3008-\u3020\u3030\ufe10-\ufe6f\ufffc\ufffd]'
+# %% ../nbs/01_db.ipynb #422407bf
+_names = 'alpha beta gamma delta epsilon zeta eta theta iota kappa lambda nu xi pi rho sigma tau upsilon phi chi psi omega'.split()
+_greek = dict(zip('αβγδεζηθικλνξπρστυφχψω', _names))
+_from = '\u2010\u2011\u2012\u2013\u2014\u2015\u2212' '\u2018\u2019\u201b\u02bc' '\u2122\u00ae\u00a9'   # dashes, apostrophes, ™ ® ©
+_to = '-------' "''''''''" '   '                                                    # apostrophes doubled: this stands in SQL quotes
+_invisible = '\u00ad\u200b\u200c\u200d\u2060\ufeff'                                # soft hyphens and the like vanish
+_after = '\u2044\u00b5\u03bc'                                                     # after NFKC: fraction slash, micro, mu
+_symbols = (r'[\u00a0-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf\u00d7\u00f7\u2000-\u206f\u20a0-\u20cf\u2190-\u2bff'
+            r'\u3000-\u3004\u3008-\u3020\u3030\ufe10-\ufe6f\ufffc\ufffd]')
 _cjk = r'([\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])'
 
-# %% ../nbs/01_db.ipynb #73490fc0
-def _lexical_sql(schema: str, strip_marks: bool) -> str:
-    "CREATE FUNCTION lexical(text) in this schema"
-    greek = ''.join(f"\n      t := replace(t, '{g}', '{n}');" for g, n in _greek.items())
-    marks = r"t := normalize(regexp_replace(normalize(t, NFKD), '[\u0300-\u036f]+', '', 'g'), NFKC);" if strip_marks else 't := normalize(t, NFKC);'
-    return rf"""CREATE OR REPLACE FUNCTION "{schema}".lexical(t text, joined boolean DEFAULT true) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $body$
-  DECLARE compounds text;
-  BEGIN
-    IF octet_length(t) <> char_length(t) THEN
-      t := translate(t, '{_dashes}{_quotes}{_marks}{_invisible}', '{'-'*len(_dashes)}{"''"*len(_quotes)}{' '*len(_marks)}');
-      {marks}
-      t := translate(t, '{_after[0]}', '{_after[1]}');
-      IF t COLLATE "C" ~ '[\u03b1-\u03c9\u0391-\u03a9]' AND t COLLATE "C" !~ '[\u03b1-\u03c9]{{3}}' THEN
+# %% ../nbs/01_db.ipynb #5ee99726
+def _lexical_unicode(strip_marks: bool) -> str:
+    "The part of `lexical` that only texts with other characters than ASCII go through"
+    names = '\n'.join(f"        t := replace(t, '{g}', '{n}');" for g, n in _greek.items())
+    marks = r"normalize(regexp_replace(normalize(t, NFKD), '[\u0300-\u036f]+', '', 'g'), NFKC)" if strip_marks else 'normalize(t, NFKC)'
+    return rf"""
+      t := translate(t, '{_from}{_invisible}', '{_to}');
+      t := {marks};
+      t := translate(t, '{_after}', ' uu');
+      IF t COLLATE "C" ~ '[\u03b1-\u03c9\u0391-\u03a9]' AND t COLLATE "C" !~ '[\u03b1-\u03c9]{{3}}' THEN  -- a letter, not Greek prose
         t := translate(t, 'ΑΒΓΔΚΛΣΩς', 'αβγδκλσωσ');
-        t := regexp_replace(t COLLATE "C", '([A-Za-z])([\u03b1-\u03c9])', '\1-\2', 'g');{greek}
+        t := regexp_replace(t COLLATE "C", '([A-Za-z])([\u03b1-\u03c9])', '\1-\2', 'g');
+{names}
       END IF;
       t := regexp_replace(t COLLATE "C", '{_symbols}+', ' ', 'g');
-      t := regexp_replace(t COLLATE "C", '{_cjk}', ' \1 ', 'g');
+      t := regexp_replace(t COLLATE "C", '{_cjk}', ' \1 ', 'g');"""
+
+# %% ../nbs/01_db.ipynb #c283060e
+def _lexical_sql(schema: str, strip_marks: bool) -> str:
+    "CREATE FUNCTION lexical(text, joined) in this schema"
+    return rf"""CREATE OR REPLACE FUNCTION "{schema}".lexical(t text, joined boolean DEFAULT true)
+  RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $body$
+  DECLARE compounds text;
+  BEGIN
+    IF octet_length(t) <> char_length(t) THEN{_lexical_unicode(strip_marks)}
     END IF;
     t := translate(t, '&/\|<>@#*~^=+_"`$%{{}}[]();:!?', '-' || repeat(' ', 30));
     t := regexp_replace(t COLLATE "C", '(?<=[0-9]),(?=[0-9][0-9][0-9](?![0-9]))', '', 'g');
     t := regexp_replace(t COLLATE "C", '(?<![0-9])\.|\.(?![0-9])|,', ' ', 'g');
     IF strpos(t, '-') > 0 THEN
-      SELECT string_agg(replace(m[1], '-', ''), ' ') INTO compounds FROM regexp_matches(t COLLATE "C", '((?:[^\s-]+-)+[^\s-]+)', 'g') m WHERE joined AND m[1] ~ '[0-9]|(^|-)[^-](-|$)' AND length(m[1]) < 60;
+      SELECT string_agg(replace(m[1], '-', ''), ' ') INTO compounds FROM regexp_matches(t COLLATE "C", '((?:[^\s-]+-)+[^\s-]+)', 'g') m
+        WHERE joined AND m[1] ~ '[0-9]|(^|-)[^-](-|$)' AND length(m[1]) < 60;
       t := replace(t, '-', ' ') || coalesce(' ' || compounds, '');
     END IF;
     RETURN t;
   END $body$"""
 
-# %% ../nbs/01_db.ipynb #0bb94aa5
+# %% ../nbs/01_db.ipynb #cdfa197c
+_book = """CREATE TABLE schema_version (version int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now());
+CREATE TABLE corpus_meta (key text PRIMARY KEY, value jsonb NOT NULL);
+"""
 _documents = """CREATE TABLE documents (
   id text COLLATE "C" PRIMARY KEY, title text NOT NULL DEFAULT '', source text NOT NULL DEFAULT 'local', source_ref text NOT NULL DEFAULT '',
   authors text[] NOT NULL DEFAULT '{}', year int, doi text, journal text, url text, citation text,
-  license_class text NOT NULL DEFAULT 'unknown' CHECK (license_class IN ('public', 'open_commercial', 'open_noncommercial', 'restricted', 'unknown')),
+  license_class text NOT NULL DEFAULT 'unknown'
+    CHECK (license_class IN ('public', 'open_commercial', 'open_noncommercial', 'restricted', 'unknown')),
   license_source text, license_reason text, content_hash text COLLATE "C" NOT NULL UNIQUE, text text NOT NULL, parser text NOT NULL DEFAULT '',
   is_retracted bool NOT NULL DEFAULT false, retraction_notice text, meta jsonb NOT NULL DEFAULT '{}', index_hash text NOT NULL,
   ingested_at timestamptz NOT NULL DEFAULT now());
@@ -77,18 +94,19 @@ CREATE INDEX documents_source ON documents (source, source_ref);
 CREATE INDEX documents_license ON documents (license_class);
 """
 
-# %% ../nbs/01_db.ipynb #1dd1c214
+# %% ../nbs/01_db.ipynb #1d6fcce5
 _passages = """CREATE TABLE passages (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, document_id text COLLATE "C" NOT NULL REFERENCES documents ON DELETE CASCADE,
   representation text COLLATE "C" NOT NULL, ordinal int NOT NULL, text text NOT NULL, index_text text NOT NULL, "start" int, "end" int,
   section_path text NOT NULL DEFAULT '', is_table bool NOT NULL DEFAULT false, is_reference bool NOT NULL DEFAULT false, page int,
   token_count int NOT NULL, embedding vector, embedding_version text, graph_extracted_at timestamptz,
-  tsv tsvector GENERATED ALWAYS AS (CASE WHEN representation = 'chunk' THEN to_tsvector('{config}'::regconfig, left({schema}.lexical(index_text), 250000)) END) STORED,
+  tsv tsvector GENERATED ALWAYS AS (CASE WHEN representation = 'chunk'
+    THEN to_tsvector('{config}'::regconfig, left({schema}.lexical(index_text), 250000)) END) STORED,
   UNIQUE (document_id, representation, ordinal));
 CREATE INDEX passages_tsv ON passages USING gin (tsv) WITH (fastupdate = off);
 """
 
-# %% ../nbs/01_db.ipynb #c762088d
+# %% ../nbs/01_db.ipynb #ac15d05d
 _bm25 = """CREATE TABLE bm25_units (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, document_id text COLLATE "C" NOT NULL REFERENCES documents ON DELETE CASCADE,
   passage_id bigint REFERENCES passages ON DELETE CASCADE, level text NOT NULL CHECK (level IN ('document', 'passage')), length int NOT NULL,
@@ -96,51 +114,52 @@ _bm25 = """CREATE TABLE bm25_units (
 CREATE INDEX bm25_units_document ON bm25_units (document_id);
 CREATE UNIQUE INDEX bm25_units_passage ON bm25_units (passage_id) WHERE passage_id IS NOT NULL;
 CREATE UNIQUE INDEX bm25_units_level ON bm25_units (document_id) WHERE level = 'document';
-CREATE TABLE bm25_postings (level text COLLATE "C" NOT NULL, term text COLLATE "C" NOT NULL, unit_id bigint NOT NULL, tf int NOT NULL, length int NOT NULL,
-  PRIMARY KEY (level, term, unit_id) INCLUDE (tf, length));
+CREATE TABLE bm25_postings (level text COLLATE "C" NOT NULL, term text COLLATE "C" NOT NULL, unit_id bigint NOT NULL, tf int NOT NULL,
+  length int NOT NULL, PRIMARY KEY (level, term, unit_id) INCLUDE (tf, length));
 CREATE INDEX bm25_postings_unit ON bm25_postings (unit_id);
-CREATE TABLE bm25_changes (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, level text NOT NULL, units bigint NOT NULL, total_length bigint NOT NULL);
-CREATE VIEW bm25_stats AS SELECT level, sum(units)::bigint AS units, sum(total_length)::bigint AS total_length FROM bm25_changes GROUP BY level HAVING sum(units) > 0;
+CREATE TABLE bm25_changes (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, level text NOT NULL, units bigint NOT NULL, total_length bigint NOT NULL);
+CREATE VIEW bm25_stats AS SELECT level, sum(units)::bigint AS units, sum(total_length)::bigint AS total_length
+  FROM bm25_changes GROUP BY level HAVING sum(units) > 0;
 """
 
-# %% ../nbs/01_db.ipynb #3afc556a
+# %% ../nbs/01_db.ipynb #60482524
+def _change(sign: str, rows: str) -> str:
+    "SQL that adds one line a level for the units in a transition table"
+    return (f"WITH added AS (INSERT INTO {{schema}}.bm25_changes (level, units, total_length) SELECT level, {sign}count(*), {sign}sum(length) "
+            f"FROM {rows} GROUP BY level RETURNING id) SELECT max(id) INTO last FROM added;")
+
 _bm25_triggers = """CREATE FUNCTION bm25_count() RETURNS trigger LANGUAGE plpgsql AS $body$
   DECLARE last bigint;
   BEGIN
-    IF TG_OP <> 'INSERT' THEN
-      WITH added AS (INSERT INTO {schema}.bm25_changes (level, units, total_length) SELECT level, -count(*), -sum(length) FROM gone GROUP BY level RETURNING id) SELECT max(id) INTO last FROM added;
-    END IF;
-    IF TG_OP <> 'DELETE' THEN
-      WITH added AS (INSERT INTO {schema}.bm25_changes (level, units, total_length) SELECT level, count(*), sum(length) FROM come GROUP BY level RETURNING id) SELECT max(id) INTO last FROM added;
-    END IF;
+    IF TG_OP <> 'INSERT' THEN """ + _change('-', 'gone') + """ END IF;
+    IF TG_OP <> 'DELETE' THEN """ + _change('', 'come') + """ END IF;
     IF TG_OP = 'DELETE' THEN DELETE FROM {schema}.bm25_postings p USING gone g WHERE p.unit_id = g.id; END IF;
     IF last % 64 = 0 THEN
-      WITH old AS (DELETE FROM {schema}.bm25_changes WHERE id IN (SELECT id FROM {schema}.bm25_changes FOR UPDATE SKIP LOCKED) RETURNING *)
+      WITH old AS (DELETE FROM {schema}.bm25_changes
+                   WHERE id IN (SELECT id FROM {schema}.bm25_changes FOR UPDATE SKIP LOCKED) RETURNING *)
       INSERT INTO {schema}.bm25_changes (level, units, total_length) SELECT level, sum(units), sum(total_length) FROM old GROUP BY level;
     END IF;
     RETURN NULL;
   END $body$;
-CREATE TRIGGER bm25_count_insert AFTER INSERT ON bm25_units REFERENCING NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION bm25_count();
-CREATE TRIGGER bm25_count_delete AFTER DELETE ON bm25_units REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION bm25_count();
-CREATE TRIGGER bm25_count_update AFTER UPDATE ON bm25_units REFERENCING OLD TABLE AS gone NEW TABLE AS come FOR EACH STATEMENT EXECUTE FUNCTION bm25_count();
-"""
+""" + ''.join(f"CREATE TRIGGER bm25_count_{op} AFTER {op} ON bm25_units REFERENCING {rows} FOR EACH STATEMENT EXECUTE FUNCTION bm25_count();\n"
+              for op, rows in {'insert': 'NEW TABLE AS come', 'delete': 'OLD TABLE AS gone', 'update': 'OLD TABLE AS gone NEW TABLE AS come'}.items())
 
-# %% ../nbs/01_db.ipynb #999e53c3
-_graph = """CREATE TABLE kg_entities (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, type text NOT NULL DEFAULT '', aliases text[] NOT NULL DEFAULT '{}', meta jsonb NOT NULL DEFAULT '{}');
-CREATE TABLE kg_relationships (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, source_id bigint NOT NULL REFERENCES kg_entities ON DELETE CASCADE,
+# %% ../nbs/01_db.ipynb #1c1d231d
+_graph = """CREATE TABLE kg_entities (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, type text NOT NULL DEFAULT '',
+  aliases text[] NOT NULL DEFAULT '{}', meta jsonb NOT NULL DEFAULT '{}');
+CREATE TABLE kg_relationships (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, source_id bigint NOT NULL REFERENCES kg_entities ON DELETE CASCADE,
   target_id bigint NOT NULL REFERENCES kg_entities ON DELETE CASCADE, type text NOT NULL DEFAULT '', confidence real NOT NULL DEFAULT 1,
   passage_id bigint REFERENCES passages ON DELETE CASCADE, meta jsonb NOT NULL DEFAULT '{}');
-CREATE TABLE kg_communities (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, level int NOT NULL DEFAULT 0, title text NOT NULL DEFAULT '', summary text NOT NULL DEFAULT '',
-  members bigint[] NOT NULL DEFAULT '{}', meta jsonb NOT NULL DEFAULT '{}');
+CREATE TABLE kg_communities (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, level int NOT NULL DEFAULT 0, title text NOT NULL DEFAULT '',
+  summary text NOT NULL DEFAULT '', members bigint[] NOT NULL DEFAULT '{}', meta jsonb NOT NULL DEFAULT '{}');
 CREATE INDEX kg_relationships_source ON kg_relationships (source_id);
 CREATE INDEX kg_relationships_target ON kg_relationships (target_id);
 CREATE INDEX kg_relationships_passage ON kg_relationships (passage_id);
 """
-_book = """CREATE TABLE schema_version (version int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now());
-CREATE TABLE corpus_meta (key text PRIMARY KEY, value jsonb NOT NULL);
-"""
 
-# %% ../nbs/01_db.ipynb #af2ce018
+# %% ../nbs/01_db.ipynb #16224830
 def _migration_1(schema: str, config: str) -> list[str]:
     "The first schema"
     fill = lambda text: text.replace('{schema}', f'"{schema}"').replace('{config}', config)
@@ -148,112 +167,121 @@ def _migration_1(schema: str, config: str) -> list[str]:
 
 migrations = [_migration_1]
 
-# %% ../nbs/01_db.ipynb #e751e2e8
+# %% ../nbs/01_db.ipynb #a59e6af5
+_needed = {'documents', 'passages', 'bm25_units', 'corpus_meta', 'schema_version'}
+
+# %% ../nbs/01_db.ipynb #ce2fce45
 def _version(conn, schema: str) -> int|None:
     "The version of this corpus; None: the schema is absent or empty"
-    tables = {r[0] for r in conn.execute('SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind IN (%s, %s, %s)', (f'"{schema}"', 'r', 'v', 'p'))}
+    tables = {r[0] for r in conn.execute("SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind IN ('r', 'p', 'v')", (f'"{schema}"',))}
     if not tables: return None
-    try: found = conn.execute(sql.SQL('SELECT max(version) FROM {}.schema_version').format(sql.Identifier(schema))).fetchone()[0] if 'schema_version' in tables else None
-    except psycopg.errors.UndefinedColumn: found = None
+    found, query = None, sql.SQL('SELECT max(version) FROM {}.schema_version').format(sql.Identifier(schema))
+    try: found = conn.execute(query).fetchone()[0] if 'schema_version' in tables else None
+    except psycopg.errors.UndefinedColumn: pass        # a table of that name, but not ours
     if found is None:
-        raise SchemaError(f'the schema {schema} has tables of another program, and no schema_version', schema, 'Choose another corpus name or another database; nothing was changed')
+        raise SchemaError('the schema has tables of another program, and no schema_version of ours', schema, 'Choose another corpus name or another database; nothing was changed')
     if found > len(migrations):
         raise SchemaError(f'the corpus has schema version {found}, this program knows versions up to {len(migrations)}', schema, 'Update sci-rag; nothing was changed')
-    if missing := {'documents', 'passages', 'bm25_units', 'corpus_meta'} - tables:
-        raise SchemaError(f'the corpus is incomplete: {", ".join(sorted(missing))} missing', schema, 'Drop it and ingest again, or restore a dump; nothing was changed')
+    if missing := _needed - tables:
+        raise SchemaError(f'the corpus is incomplete: {", ".join(sorted(missing))} missing', schema, 'Restore a dump, or drop it and ingest again; nothing was changed')
     return found
 
-# %% ../nbs/01_db.ipynb #6425c700
-_lock_key = 0x5C1_4A6   # any number, the same for all processes
+# %% ../nbs/01_db.ipynb #5c84ef8a
+_lock_key = 0x5C14A6   # any number, the same in all processes
 
-def _migrate(conn, schema: str, config: str) -> int:
-    "Bring the corpus to the newest version; returns the version it had"
-    have = _version(conn, schema)
-    if have == len(migrations): return have
+# %% ../nbs/01_db.ipynb #61d6eb2a
+def _migrate(conn, schema: str, config: str):
+    "Bring the corpus to the newest version"
+    if _version(conn, schema) == len(migrations): return
     with conn.transaction():
         conn.execute('SELECT pg_advisory_xact_lock(%s)', (_lock_key,))
         have = _version(conn, schema) or 0
         if have == 0:
-            _extensions(conn)
-            if not conn.execute('SELECT 1 FROM pg_ts_config WHERE cfgname = %s', (config,)).fetchone():
-                known = [r[0] for r in conn.execute('SELECT cfgname FROM pg_ts_config')]
-                raise SettingsError(f'PostgreSQL has no text-search configuration {config!r}', 'text_search_config', suggest(config, known))
+            _extensions(conn); _check_config(conn, config)
             conn.execute(sql.SQL('CREATE SCHEMA IF NOT EXISTS {}').format(sql.Identifier(schema)))
         conn.execute('SELECT set_config(%s, %s, true)', ('search_path', _search_path(conn, schema)))
         for n, step in enumerate(migrations[have:], have + 1):
             for text in step(schema, config): conn.execute(text)
             conn.execute('INSERT INTO schema_version (version) VALUES (%s)', (n,))
         if have == 0: conn.execute('INSERT INTO corpus_meta VALUES (%s, %s)', ('text_search_config', Jsonb(config)))
-    return have
 
-# %% ../nbs/01_db.ipynb #42adaf9e
+# %% ../nbs/01_db.ipynb #04f29958
+def _check_config(conn, config: str):
+    "The text-search configuration must be one that PostgreSQL has"
+    known = [r[0] for r in conn.execute("SELECT cfgname FROM pg_ts_config WHERE cfgnamespace = 'pg_catalog'::regnamespace")]
+    if config not in known: raise SettingsError(f'PostgreSQL has no text-search configuration {config!r}', 'text_search_config', suggest(config, known))
+
+# %% ../nbs/01_db.ipynb #5cefe22e
 def _extensions(conn):
     "Create pgvector (needed) and pg_trgm, unaccent (where they can be had)"
     encoding, number = conn.execute("SELECT current_setting('server_encoding'), current_setting('server_version_num')::int").fetchone()
     if encoding != 'UTF8': raise SchemaError(f'the database is encoded in {encoding}', hint='Create one with ENCODING UTF8')
     if number < 140000: raise SchemaError(f'PostgreSQL {number//10000} is too old', hint='Use PostgreSQL 14 or newer')
-    have = {r[0]: r[1] for r in conn.execute('SELECT name, installed_version FROM pg_available_extensions WHERE name = ANY(%s)', (['vector', 'pg_trgm', 'unaccent'],))}
-    if 'vector' not in have: raise SchemaError('the server has no pgvector extension', hint='Install pgvector 0.8 or newer on the server, e.g. the image pgvector/pgvector:pg17')
+    have = dict(conn.execute("SELECT name, installed_version FROM pg_available_extensions WHERE name IN ('vector', 'pg_trgm', 'unaccent')").fetchall())
+    if 'vector' not in have: raise SchemaError('the server has no pgvector extension', hint='Install pgvector 0.8 or newer on it, e.g. with the image pgvector/pgvector:pg18')
     for name in [n for n, installed in have.items() if installed is None]:
         try:
             with conn.transaction(): conn.execute(sql.SQL('CREATE EXTENSION IF NOT EXISTS {} SCHEMA public').format(sql.Identifier(name)))
         except psycopg.Error as e:
             if name == 'vector': raise SchemaError(f'the pgvector extension cannot be created: {e.diag.message_primary}', hint='Let an administrator run: CREATE EXTENSION vector') from None
     version = conn.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()[0]
-    if tuple(map(int, version.split('.')[:2])) < (0, 8): raise SchemaError(f'pgvector {version} is too old', hint='Use 0.8 or newer and run: ALTER EXTENSION vector UPDATE')
+    if tuple(map(int, version.split('.')[:2])) < (0, 8): raise SchemaError(f'pgvector {version} is too old', hint='Install 0.8 or newer and run: ALTER EXTENSION vector UPDATE')
 
+# %% ../nbs/01_db.ipynb #58c41ad6
 def _search_path(conn, schema: str) -> str:
     "Where names are looked up: the corpus, then public, then wherever pgvector was put"
     row = conn.execute("SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'vector'").fetchone()
     return ', '.join(dict.fromkeys([f'"{schema}"', '"public"', *([f'"{row[0]}"'] if row else [])]))
 
-# %% ../nbs/01_db.ipynb #739aa4ca
+# %% ../nbs/01_db.ipynb #5a30f3c2
 class Secret(str):
-    "A text whose repr never shows a password, also in a traceback that prints variables"
+    "A text whose repr hides a password"
     def __repr__(self): return repr(redact(str(self)))
 
+# %% ../nbs/01_db.ipynb #a0153648
 def _parse_url(url: str) -> dict:
-    "Connection parameters of a URL; its text never gets into an error"
+    "Connection parameters of a URL or key=value text; the text never gets into an error"
     try: given = conninfo_to_dict(url)
     except psycopg.Error: given = None
     if given is None or not re.match(r'postgres(ql)?://|[a-z_]+\s*=', url) or not re.fullmatch(r'[\d,]*', str(given.get('port', ''))):
         raise DatabaseError('this is not a PostgreSQL address', 'database_url', 'It looks like postgresql://user@host:5432/database; the password goes into PGPASSWORD')
     return {'application_name': 'sci-rag', 'connect_timeout': 10, **given}
 
-# %% ../nbs/01_db.ipynb #996722fe
+# %% ../nbs/01_db.ipynb #4ad4b408
+_hints = {'password|authentication|role ': 'Check user and password (PGPASSWORD)', 'does not exist': 'Create the database first: createdb',
+          'too many|connection slots': 'Lower pool_size, or raise max_connections of the server'}
+
+# %% ../nbs/01_db.ipynb #704890ba
 def _failure(e: Exception, given: dict) -> DatabaseError:
     "What to tell when no connection can be had"
-    text = str(e).strip().splitlines()[-1] if str(e).strip() else type(e).__name__
+    text = ' '.join(str(e).split())[:400] or type(e).__name__
     if given.get('password'): text = text.replace(given['password'], '***')
-    where = f"{given.get('host', 'localhost')}:{given.get('port', 5432)}/{given.get('dbname', '')}"
-    hint = ('Check user and password (PGPASSWORD)' if re.search('password|authentication|role ', text) else 'Create the database first: createdb' if 'does not exist' in text else
-            'Too many connections: lower pool_size or raise max_connections' if 'too many' in text or 'remaining connection slots' in text else
-            'Start the server, or check host and port; without database_url the embedded server is used')
-    return DatabaseError(f'the database cannot be reached: {text}', where, hint)
+    hint = next((h for p, h in _hints.items() if re.search(p, text)), 'Start the server, or check host and port; without database_url the embedded server is used')
+    return DatabaseError(f'the database cannot be reached: {text}', f"{given.get('host', 'localhost')}:{given.get('port', 5432)}/{given.get('dbname', '')}", hint)
 
+# %% ../nbs/01_db.ipynb #f3f3a89d
 def _connect(given, timeout: float=10.):
-    "A connection with current parameters; a server that is just starting or recovering is waited for"
+    "A connection; a server that is starting or recovering is waited for, our own in any state"
     until = time.monotonic() + timeout
     while True:
         params = given()
         try: return psycopg.connect(**params, autocommit=True)
         except psycopg.Error as e:
-            if time.monotonic() > until or not re.search('starting up|recovery|shutting down', str(e)): raise _failure(e, params) from None
+            passing = re.search('starting up|recovery|shutting down', str(e)) or params.get('application_name') == 'sci-rag embedded'
+            if time.monotonic() > until or not passing: raise _failure(e, params) from None
         time.sleep(.1)
 
-# %% ../nbs/01_db.ipynb #ec6c9014
-from psycopg.adapt import Loader
-from psycopg.pq import Format
-
+# %% ../nbs/01_db.ipynb #cbb84f47
 class _ArrayBinaryLoader(Loader):
-    "vector -> float32 array, binary wire format"
+    "vector -> float32 array, binary transfer"
     format = Format.BINARY
     def load(self, data): return np.frombuffer(data, '>f4', offset=4).astype(np.float32)
 
 class _ArrayLoader(Loader):
-    "vector -> float32 array, text wire format"
-    def load(self, data): return np.array(bytes(data)[1:-1].split(b','), dtype=np.float32) if len(bytes(data)) > 2 else np.empty(0, np.float32)
+    "vector -> float32 array, text transfer"
+    def load(self, data): return np.array(bytes(data)[1:-1].split(b','), dtype=np.float32)
 
+# %% ../nbs/01_db.ipynb #e012d42e
 def _register(conn, types):
     "Teach one connection about vectors, without asking the server"
     from pgvector.psycopg.halfvec import register_halfvec_info
@@ -262,11 +290,14 @@ def _register(conn, types):
     if types.get('halfvec'): register_halfvec_info(conn, types['halfvec'])
     for loader in (_ArrayLoader, _ArrayBinaryLoader): conn.adapters.register_loader(types['vector'].oid, loader)
 
-# %% ../nbs/01_db.ipynb #b89e2cc8
+# %% ../nbs/01_db.ipynb #6c059162
 logging.getLogger('psycopg.pool').addHandler(logging.NullHandler())   # its failures reach the reader as our errors
 
+_always = {'statement_timeout': 0, 'jit': 'off', 'max_parallel_workers_per_gather': 0, 'timezone': 'UTC'}   # in every session
+
+# %% ../nbs/01_db.ipynb #1a74c061
 class Database:
-    "One corpus in one database, with a pool of connections; safe for many threads and across forks"
+    "One corpus in one database; safe for many threads and across forks"
     def __init__(self, name: str, given, server, size: int, path: str, types: dict, version: int, config: str):
         self.name, self.schema, self.embedded = name, corpus_schema(name), server is not None
         self.schema_version, self.text_search_config = version, config
@@ -274,31 +305,28 @@ class Database:
         self._always = {'search_path': path, 'default_text_search_config': f'pg_catalog.{config}', **_always}
         self._open_pool(); _open.add(self)
     def __repr__(self):
-        g = {} if self.embedded else self._given()
-        return f"Database({self.name!r}, {'embedded' if self.embedded else redact(str(g.get('host', '')) + '/' + str(g.get('dbname', '')))}{', closed' if self._closed else ''})"
+        given = {} if self.embedded else self._given()
+        place = 'embedded' if self.embedded else redact(f"{given.get('host', 'localhost')}/{given.get('dbname', '')}")
+        return f"Database({self.name!r}, {place}{', closed' if self._closed else ''})"
     def __enter__(self): return self
     def __exit__(self, *args): self.close()
 
-# %% ../nbs/01_db.ipynb #1fa5981f
+# %% ../nbs/01_db.ipynb #6865c028
 @patch
 def _open_pool(self: Database):
     "A pool for this process"
-    types, given = self._types, self._given
-    self._pid = os.getpid()
-    self._pool = ConnectionPool('', connection_class=_connection_class(given), kwargs={'autocommit': True, 'prepare_threshold': None}, min_size=0, max_size=max(1, self._size),
+    types, given, self._pid = self._types, self._given, os.getpid()
+    class Connection(psycopg.Connection):
+        @classmethod
+        def connect(cls, conninfo='', **kwargs): return super().connect(conninfo, **{**kwargs, **given()})
+    self._pool = ConnectionPool('', connection_class=Connection, kwargs={'autocommit': True, 'prepare_threshold': None}, min_size=0, max_size=max(1, self._size),
         configure=lambda conn: _register(conn, types), open=True, timeout=2, reconnect_timeout=2, max_idle=300, num_workers=2, name=self.schema)
     self._finalizer = weakref.finalize(self, _later, self._pool, self._server, self._pid)
     self._finalizer.atexit = False
 
-def _connection_class(given):
-    "psycopg's connection, with the parameters looked up at the moment of connecting"
-    class Connection(psycopg.Connection):
-        @classmethod
-        def connect(cls, conninfo='', **kwargs): return super().connect(conninfo, **{**kwargs, **given()})
-    return Connection
-
+# %% ../nbs/01_db.ipynb #3c3eb5f3
 def _shut(pool, server, pid):
-    "Close the pool and give the server back; in the process that opened them"
+    "Close the pool and give the server back, in the process that opened them"
     if pid != os.getpid(): return
     pool.close(timeout=2)
     if server: server.leave()
@@ -307,29 +335,91 @@ def _later(*args):
     "A forgotten handle is given back by another thread: the collector may run in the middle of anything"
     threading.Thread(target=_shut, args=args, daemon=True).start()
 
-_open = weakref.WeakSet()
+# %% ../nbs/01_db.ipynb #dce3fe28
+_open, _inherited = weakref.WeakSet(), []   # handles of this process; pools of a parent, which only the parent may close
 
+# %% ../nbs/01_db.ipynb #8ed25404
 @atexit.register
 def _close_all():
     "The process ends: close what is open, then the embedded server can be left"
     for db in list(_open): db.close()
 
-# %% ../nbs/01_db.ipynb #c77ea591
-_always = {'statement_timeout': 0, 'jit': 'off', 'max_parallel_workers_per_gather': 0, 'timezone': 'UTC'}
+# %% ../nbs/01_db.ipynb #c113ad65
+@patch
+def close(self: Database):
+    "Give back all connections, and the embedded server if this was the last handle"
+    with self._lock:
+        if self._closed: return
+        self._closed = True
+    self._finalizer.detach(); _open.discard(self)
+    _shut(self._pool, self._server, self._pid)
 
+# %% ../nbs/01_db.ipynb #e757d009
+@patch
+def _after_fork(self: Database):
+    "A forked child needs connections of its own"
+    with self._lock:
+        if self._pid == os.getpid(): return
+        self._finalizer.detach(); _inherited.append(self._pool)
+        if self.embedded: self._server = join_server(self._server.home); self._given = self._server.conninfo
+        self._open_pool()
+
+# %% ../nbs/01_db.ipynb #cc97e06f
+def _boot(conn, schema: str, config: str|None, create: bool, settings) -> dict:
+    "Migrate, and learn what a pool needs to know"
+    if not create and _version(conn, schema) is None:
+        raise CorpusError(f'there is no corpus {schema[7:]!r}', hint=suggest(schema[7:], _corpora(conn) or ['(none yet)'], 'There are'))
+    _migrate(conn, schema, config or settings.text_search_config)
+    path = _search_path(conn, schema)
+    conn.execute('SELECT set_config(%s, %s, false)', ('search_path', path))
+    have = conn.execute("SELECT value FROM corpus_meta WHERE key = 'text_search_config'").fetchone()[0]
+    if config and config != have: raise CorpusError(f'the corpus was created with the text-search configuration {have!r}, not {config!r}', schema[7:], 'Create another corpus for the other language')
+    return dict(path=path, types={t: TypeInfo.fetch(conn, t) for t in ('vector', 'halfvec')}, version=len(migrations), config=have)
+
+# %% ../nbs/01_db.ipynb #9173225c
+def _address(url: str|None, settings: Settings):
+    "(function that gives connection parameters, embedded server or None)"
+    if url := (url or settings.database_url):
+        given = Secret(url); _parse_url(given)
+        return (lambda: _parse_url(given)), None
+    server = join_server(Path(settings.data_dir)/'pg')
+    return server.conninfo, server
+
+# %% ../nbs/01_db.ipynb #a29d7c0d
+def open_database(url: str|None=None,   # postgresql://…; None: `database_url` of the settings, else the embedded server
+                  name: str='default',  # corpus
+                  settings: Settings|None=None,        # None: those of this process
+                  *, create: bool=True,                # False: a corpus that does not exist is a CorpusError
+                  text_search_config: str|None=None,   # language of a new corpus; None: as the settings say
+                 ) -> Database:         # raises DatabaseError (cannot be reached), SchemaError (newer, foreign, no pgvector)
+    "Open a corpus, creating or migrating it as needed"
+    schema, settings = corpus_schema(name), settings or _settings()
+    given, server = _address(url, settings)
+    try:
+        with _connect(given) as conn:
+            try: facts = _boot(conn, schema, text_search_config, create, settings)
+            except psycopg.errors.InsufficientPrivilege as e:
+                raise SchemaError(f'the database user lacks a right: {e.diag.message_primary}', schema, 'GRANT CREATE ON DATABASE to it, or let an administrator create the corpus') from None
+            except psycopg.OperationalError as e: raise _failure(e, given()) from None
+        return Database(name, given, server, settings.pool_size, **facts)
+    except BaseException:
+        if server: server.leave()
+        raise
+
+# %% ../nbs/01_db.ipynb #a57aab66
 def _begin(values: dict, readonly: bool=False) -> str:
     "The first message of a session"
     text = lambda v: ('on' if v else 'off') if isinstance(v, bool) else str(v)
     calls = ', '.join(f"set_config({sql.Literal(k).as_string(None)}, {sql.Literal(text(v)).as_string(None)}, true)" for k, v in values.items())
     return f"BEGIN{' ISOLATION LEVEL REPEATABLE READ READ ONLY' if readonly else ''}; SELECT {calls}"
 
-# %% ../nbs/01_db.ipynb #a7a6e6bd
+# %% ../nbs/01_db.ipynb #fd08b576
 @patch
 def _checkout(self: Database, begin: str):
     "A live connection in a fresh transaction"
     if self._closed: raise DatabaseError('the database handle was closed', self.name, 'Open it again')
     if self._pid != os.getpid(): self._after_fork()
-    for attempt in range(3):
+    for _ in range(3):
         conn = self._getconn()
         try: conn.execute(begin); return conn
         except psycopg.Error as e:
@@ -340,6 +430,7 @@ def _checkout(self: Database, begin: str):
             self._pool.drain(); self._probe()
     raise DatabaseError('the database ends each connection at once', self.name, 'See the log of the server')
 
+# %% ../nbs/01_db.ipynb #4d38ce22
 @patch
 def _getconn(self: Database):
     "A connection of the pool; a full pool is waited for, a dead server is reported"
@@ -348,12 +439,13 @@ def _getconn(self: Database):
         except PoolTimeout: self._probe()
     raise DatabaseError(f'no connection was free for a minute; all {self._size} are in use', self.name, 'Raise pool_size, or end sessions that are held open')
 
+# %% ../nbs/01_db.ipynb #333941b3
 @patch
 def _probe(self: Database):
     "Raise with the reason if the server does not let us in"
     _connect(lambda: self._given() | {'connect_timeout': 3}).close()
 
-# %% ../nbs/01_db.ipynb #bba0fd4b
+# %% ../nbs/01_db.ipynb #6c6060c3
 @patch
 @contextmanager
 def session(self: Database,
@@ -361,8 +453,8 @@ def session(self: Database,
             readonly: bool=False,       # one snapshot, no writes
             **local_settings):          # PostgreSQL settings for this transaction; `hnsw__ef_search=80` sets hnsw.ef_search
     "One transaction; commits at the end, rolls back on any error"
-    values = self._always | ({} if timeout_ms is None else {'statement_timeout': max(1, int(timeout_ms))}) | {k.replace('__', '.'): v for k, v in local_settings.items()}
-    conn = self._checkout(_begin(values, readonly))
+    timeout = {} if timeout_ms is None else {'statement_timeout': max(1, int(timeout_ms))}
+    conn = self._checkout(_begin(self._always | timeout | {k.replace('__', '.'): v for k, v in local_settings.items()}, readonly))
     try:
         yield conn
         if conn.info.transaction_status == TransactionStatus.INERROR:
@@ -371,21 +463,24 @@ def session(self: Database,
     except BaseException as e:
         if not (conn.closed or conn.broken): conn.rollback()
         elif isinstance(e, psycopg.OperationalError):
-            raise DatabaseError(f'the connection was lost: {redact(str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__)}', self.name, 'Nothing of this session was kept; run it again') from e
+            why = (redact(str(e)).strip().splitlines() or [type(e).__name__])[0]
+            raise DatabaseError(f'the connection was lost: {why}', self.name, 'Nothing of this session was kept; run it again') from e
         raise
     finally: self._pool.putconn(conn)
 
-# %% ../nbs/01_db.ipynb #f6a08b22
+# %% ../nbs/01_db.ipynb #70fd7e25
 @patch
 def fetch(self: Database, query, params=None) -> list[tuple]:
     "All rows of one statement"
     with self.session() as conn: return conn.execute(query, params).fetchall()
 
+# %% ../nbs/01_db.ipynb #0d314e63
 @patch
 def execute(self: Database, query, params=None) -> int:
     "Run one statement; the number of rows it touched"
     with self.session() as conn: return conn.execute(query, params).rowcount
 
+# %% ../nbs/01_db.ipynb #01992915
 @patch
 def df(self: Database, query, params=None):
     "All rows of one statement as a DataFrame"
@@ -394,89 +489,15 @@ def df(self: Database, query, params=None):
         cur = conn.execute(query, params)
         return pd.DataFrame(cur.fetchall(), columns=[c.name for c in cur.description])
 
-# %% ../nbs/01_db.ipynb #464be974
-def _boot(given, schema: str, config: str|None, create: bool, settings) -> tuple:
-    "Connect once, migrate, and learn what a pool needs to know"
-    with _connect(given) as conn:
-        try:
-            if not create and _version(conn, schema) is None:
-                raise CorpusError(f'there is no corpus {schema[7:]!r}', hint=suggest(schema[7:], _corpora(conn) or ['(none yet)'], 'There are'))
-            _migrate(conn, schema, config or settings.text_search_config)
-            have = conn.execute(sql.SQL("SELECT value FROM {}.corpus_meta WHERE key = 'text_search_config'").format(sql.Identifier(schema))).fetchone()[0]
-            if config and config != have: raise CorpusError(f'the corpus was created with the text-search configuration {have!r}, not {config!r}', schema[7:], 'Create another corpus for the other language')
-            path = _search_path(conn, schema)
-            conn.execute('SELECT set_config(%s, %s, false)', ('search_path', path))
-            types = {t: TypeInfo.fetch(conn, t) for t in ('vector', 'halfvec')}
-            return dict(path=path, types=types, version=len(migrations), config=have)
-        except psycopg.errors.InsufficientPrivilege as e:
-            raise SchemaError(f'the database user lacks a right: {e.diag.message_primary}', schema, 'GRANT CREATE ON DATABASE, or let an administrator create the corpus') from None
-        except psycopg.OperationalError as e: raise _failure(e, given()) from None
-
-# %% ../nbs/01_db.ipynb #414e0769
-def _address(url: str|None, settings: Settings):
-    "(function giving connection parameters, embedded server or None)"
-    if url := (url or settings.database_url):
-        given = Secret(url); _parse_url(given)
-        return (lambda: _parse_url(given)), None
-    server = join_server(Path(settings.data_dir)/'pg')
-    return server.conninfo, server
-
-def open_database(url: str|None=None,          # postgresql://…; None: `database_url` of the settings, else the embedded server
-                  name: str='default',         # corpus
-                  settings: Settings|None=None,
-                  *, create: bool=True,        # False: a corpus that does not exist is an error
-                  text_search_config: str|None=None,  # language of a new corpus; None: as the settings say
-                 ) -> Database:
-    "Open a corpus, creating or migrating it as needed"
-    schema, settings = corpus_schema(name), settings or _settings()
-    given, server = _address(url, settings)
-    try:
-        return Database(name, given, server, settings.pool_size, **_boot(given, schema, text_search_config, create, settings))
-    except BaseException:
-        if server: server.leave()
-        raise
-
-# %% ../nbs/01_db.ipynb #c56607c0
-@patch
-def close(self: Database):
-    "Give back all connections, and the embedded server if this was the last handle"
-    with self._lock:
-        if self._closed: return
-        self._closed = True
-    self._finalizer.detach(); _open.discard(self)
-    _shut(self._pool, self._server, self._pid)
-
-@patch
-def _after_fork(self: Database):
-    "A forked child needs connections of its own"
-    with self._lock:
-        if self._pid == os.getpid(): return
-        self._finalizer.detach(); _inherited.append(self._pool)
-        if self.embedded: self._server = join_server(self._server.home); self._given = self._server.conninfo
-        self._open_pool()
-
-_inherited = []    # pools of the parent: closing them here would close the parent's connections
-
-# %% ../nbs/01_db.ipynb #94a8c46e
-@patch
-def optimize(self: Database):
-    "Refresh the planner's statistics and the visibility maps, worth it after a large ingest"
-    tables = sql.SQL(', ').join(sql.Identifier(self.schema, t) for t in ('documents', 'passages', 'bm25_units', 'bm25_postings', 'bm25_changes'))
-    with _connect(self._given) as conn: conn.execute(sql.SQL('VACUUM (ANALYZE) {}').format(tables))
-
-@patch(as_prop=True)
-def address(self: Database) -> str:
-    "How other programs reach this database; a password is hidden"
-    return redact(' '.join(f'{k}={v}' for k, v in self._given().items() if k in ('host', 'port', 'user', 'dbname', 'password')))
-
-# %% ../nbs/01_db.ipynb #80d2829f
+# %% ../nbs/01_db.ipynb #fb14e4d7
 def _corpora(conn) -> list[str]:
     "Names of the corpora in this database"
-    rows = conn.execute("SELECT n.nspname FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'schema_version' WHERE n.nspname LIKE 'corpus\\_%%' ORDER BY n.nspname COLLATE \"C\"", ())
-    return [r[0][7:] for r in rows]
+    return [r[0][7:] for r in conn.execute("""SELECT n.nspname FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'schema_version'
+      WHERE starts_with(n.nspname::text, 'corpus_') ORDER BY n.nspname COLLATE "C" """)]
 
+# %% ../nbs/01_db.ipynb #ae1a20b2
 def list_corpora(url: str|None=None, settings: Settings|None=None) -> list[str]:
-    "Names of all corpora in a database"
+    "Names of all corpora in a database; an embedded one that does not exist yet is not made"
     settings = settings or _settings()
     if not (url or settings.database_url) and not (Path(settings.data_dir)/'pg').exists(): return []
     given, server = _address(url, settings)
@@ -485,6 +506,7 @@ def list_corpora(url: str|None=None, settings: Settings|None=None) -> list[str]:
     finally:
         if server: server.leave()
 
+# %% ../nbs/01_db.ipynb #1bd36dd3
 @patch
 def drop(self: Database):
     "Delete the corpus with everything in it, and close"
@@ -495,7 +517,20 @@ def drop(self: Database):
     except psycopg.errors.LockNotAvailable: raise DatabaseError('the corpus is in use by another process', self.name, 'End it first; nothing was deleted') from None
     self.close()
 
-# %% ../nbs/01_db.ipynb #d7f335c8
+# %% ../nbs/01_db.ipynb #21436944
+@patch
+def optimize(self: Database):
+    "Refresh statistics and visibility maps; worth it after a large ingest"
+    tables = sql.SQL(', ').join(sql.Identifier(self.schema, t) for t in ('documents', 'passages', 'bm25_units', 'bm25_postings', 'bm25_changes'))
+    with _connect(self._given) as conn: conn.execute(sql.SQL('VACUUM (ANALYZE) {}').format(tables))
+
+# %% ../nbs/01_db.ipynb #7e33eb76
+@patch(as_prop=True)
+def address(self: Database) -> str:
+    "How other programs (psql, a BI tool) reach this database; a password is hidden"
+    return redact(' '.join(f'{k}={v}' for k, v in self._given().items() if k in ('host', 'port', 'user', 'dbname')))
+
+# %% ../nbs/01_db.ipynb #b70c496c
 @patch
 def get_meta(self: Database, key: str, default=None, conn=None):
     "One fact about the corpus, `default` when unknown"
@@ -503,6 +538,7 @@ def get_meta(self: Database, key: str, default=None, conn=None):
     rows = conn.execute(*query).fetchall() if conn else self.fetch(*query)
     return rows[0][0] if rows else default
 
+# %% ../nbs/01_db.ipynb #3995bd22
 @patch
 def set_meta(self: Database, key: str, value, conn=None):
     "Remember one fact, any JSON value; inside the caller's transaction when `conn` is given"
@@ -510,68 +546,73 @@ def set_meta(self: Database, key: str, value, conn=None):
     if conn: conn.execute(*query)
     else: self.execute(*query)
 
-# %% ../nbs/01_db.ipynb #35a8dd52
+# %% ../nbs/01_db.ipynb #d7a4a42f
 @patch
 def embedding(self: Database, conn=None) -> dict|None:
     "{version, model, dim} that the corpus is bound to, None when it is not yet"
-    query = "SELECT key, value FROM corpus_meta WHERE key = ANY(%s)", (['embedding_version', 'embedding_model', 'embedding_dim'],)
-    found = {k[10:]: v for k, v in (conn.execute(*query).fetchall() if conn else self.fetch(*query))}
+    query = "SELECT key, value FROM corpus_meta WHERE key IN ('embedding_version', 'embedding_model', 'embedding_dim')"
+    found = {k[10:]: v for k, v in (conn.execute(query).fetchall() if conn else self.fetch(query))}
     return found if 'version' in found else None
 
+# %% ../nbs/01_db.ipynb #ea7f1585
 @patch
 def check_embedding(self: Database,
-                    version: str,      # identity of the encoder: model, weights, dimension
-                    dim: int,
+                    version: str,          # identity of the encoder: model, weights, dimensions
+                    dim: int,              # dimensions
                     model: str|None=None,  # its name for people
-                    conn=None) -> bool:  # False: not bound yet
-    "Raise ModelMismatchError unless the corpus has no vectors yet or they come from this encoder"
-    have = self.embedding(conn)
-    if have is None: return False
+                    conn=None) -> bool:    # False: not bound yet
+    "Raise ModelMismatchError if the corpus is bound to another encoder"
+    if (have := self.embedding(conn)) is None: return False
     if (have['version'], have['dim']) == (version, dim): return True
     name = lambda model, version, dim: f'{model} ({dim} dimensions{"" if model == version else ", " + version})'
-    raise ModelMismatchError(f"the corpus was embedded with {name(have.get('model', have['version']), have['version'], have['dim'])}, and {name(model or version, version, dim)} was asked for",
-                             f'corpus {self.name}', 'Open it with its own model, or ingest into another corpus; nothing was changed')
+    theirs, ours = name(have.get('model', have['version']), have['version'], have['dim']), name(model or version, version, dim)
+    raise ModelMismatchError(f'the corpus was embedded with {theirs}, and {ours} was asked for', f'corpus {self.name}',
+                             'Open it with its own model, or ingest into another corpus; nothing was changed')
 
-# %% ../nbs/01_db.ipynb #5bbe2baf
+# %% ../nbs/01_db.ipynb #8b036dda
 @patch
-def bind_embedding(self: Database, version: str, dim: int, conn=None, *, model: str|None=None, representations=('chunk',)) -> bool:
-    "Bind an empty corpus to an encoder: typed column, indexes; True when it was bound now. Call it before the first insert of a transaction"
+def bind_embedding(self: Database, version: str, dim: int, conn=None, *, model: str|None=None,
+                   representations=('chunk',),  # index these now; () when many rows follow: an index built after them costs a seventh
+                  ) -> bool:                    # True: bound by this call
+    "Bind a new corpus to an encoder. In a transaction of your own, call it before the first insert"
     if conn is None:
         if self.check_embedding(version, dim, model): return False
         with self.session() as conn: return self.bind_embedding(version, dim, conn, model=model, representations=representations)
     conn.execute('SELECT pg_advisory_xact_lock(%s, hashtext(%s))', (_lock_key, self.schema))
     if self.check_embedding(version, dim, model, conn): return False
-    storage = sql.SQL('PLAIN' if dim <= 1536 else 'EXTERNAL')
-    conn.execute(sql.SQL('ALTER TABLE passages ALTER COLUMN embedding TYPE vector({}), ALTER COLUMN embedding SET STORAGE {}').format(sql.Literal(dim), storage))
-    for key, value in (('embedding_version', version), ('embedding_model', model or version), ('embedding_dim', dim)): self.set_meta(key, value, conn)
+    conn.execute(sql.SQL('ALTER TABLE passages ALTER COLUMN embedding TYPE vector({}), ALTER COLUMN embedding SET STORAGE {}').format(
+        sql.Literal(dim), sql.SQL('PLAIN' if dim <= 1536 else 'EXTERNAL')))
+    for key, value in dict(version=version, model=model or version, dim=dim).items(): self.set_meta(f'embedding_{key}', value, conn)
     for r in representations: self.ensure_index(r, conn)
     return True
 
+# %% ../nbs/01_db.ipynb #8151583a
 @patch
 def ensure_index(self: Database, representation: str, conn=None) -> bool:
     "A partial HNSW index over the vectors of one representation; False where pgvector cannot index that many dimensions"
     if conn is None:
         with self.session(maintenance_work_mem='512MB') as conn: return self.ensure_index(representation, conn)
-    have = self.embedding(conn)
-    if have is None: raise CorpusError('the corpus is not bound to an encoder yet', self.name, 'Call bind_embedding first')
+    if (have := self.embedding(conn)) is None: raise CorpusError('the corpus is not bound to an encoder yet', self.name, 'Call bind_embedding first')
     if have['dim'] > 2000: return False
     name = f"passages_hnsw_{re.sub('[^a-z0-9]+', '_', representation.lower())}"
     if conn.execute('SELECT to_regclass(%s)', (f'{self.schema}.{name}',)).fetchone()[0]: return True
     conn.execute('SELECT pg_advisory_xact_lock(%s, hashtext(%s))', (_lock_key, self.schema))    # IF NOT EXISTS alone does not stand two builders at once
-    conn.execute(sql.SQL('CREATE INDEX IF NOT EXISTS {} ON passages USING hnsw (embedding vector_cosine_ops) WHERE representation = {}').format(sql.Identifier(name), sql.Literal(representation)))
+    conn.execute(sql.SQL('CREATE INDEX IF NOT EXISTS {} ON passages USING hnsw (embedding vector_cosine_ops) WHERE representation = {}').format(
+        sql.Identifier(name), sql.Literal(representation)))
     return True
 
-# %% ../nbs/01_db.ipynb #46f82d2d
+# %% ../nbs/01_db.ipynb #f4316f86
 @patch
 def fingerprint(self: Database) -> dict:
     "What the corpus holds, and a digest that is the same for the same corpus on any machine"
     with self.session(readonly=True) as conn:
         one = lambda q: conn.execute(q).fetchone()
-        docs, latest, hashes = one("""SELECT count(*), max(ingested_at), encode(sha256(convert_to(coalesce(string_agg(content_hash, E'\n' ORDER BY content_hash), ''), 'UTF8')), 'hex') FROM documents""")
+        docs, latest, hashes = one("""SELECT count(*), max(ingested_at),
+          encode(sha256(convert_to(coalesce(string_agg(content_hash, E'\\n' ORDER BY content_hash), ''), 'UTF8')), 'hex') FROM documents""")
         reps = conn.execute('SELECT representation, count(*), count(embedding) FROM passages GROUP BY representation ORDER BY representation').fetchall()
-        versions = [r[0] for r in conn.execute('SELECT DISTINCT embedding_version COLLATE "C" FROM passages WHERE embedding_version IS NOT NULL ORDER BY 1')]
+        versions = conn.execute('SELECT DISTINCT embedding_version COLLATE "C" FROM passages WHERE embedding_version IS NOT NULL ORDER BY 1').fetchall()
         graph = one('SELECT (SELECT count(*) FROM kg_entities), (SELECT count(*) FROM kg_relationships), (SELECT count(*) FROM kg_communities)')
         chunking, version = self.get_meta('chunking', {}, conn), one('SELECT max(version) FROM schema_version')[0]
-    return dict(documents=docs, passages={r[0]: r[1] for r in reps}, embedded=sum(r[2] for r in reps), entities=graph[0], relationships=graph[1], communities=graph[2],
-                embedding_versions=versions, latest_ingestion=latest.isoformat() if latest else None, schema_version=version,
+    return dict(documents=docs, passages={r[0]: r[1] for r in reps}, embedded=sum(r[2] for r in reps), entities=graph[0], relationships=graph[1],
+                communities=graph[2], embedding_versions=[r[0] for r in versions], latest_ingestion=latest.isoformat() if latest else None, schema_version=version,
                 digest=digest(dict(documents=hashes, chunking=chunking, representations=[r[0] for r in reps])))

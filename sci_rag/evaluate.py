@@ -291,25 +291,25 @@ def wins_losses(self: Evaluation,
     if show_text: df['query'] = [self.queries[q] for q in df.index]
     return df
 
-# %% ../nbs/17_evaluate.ipynb #69336f0e
+# %% ../nbs/17_evaluate.ipynb #908bc7c1
 @patch
 def worst(self: Evaluation,
           n: int=10,                # queries
           strategy: str|None=None,  # the best on the headline metric when None
           metric: str|None=None,    # the headline when None
-          show_text: bool=False,    # query and titles beside ids
+          show_text: bool=False,    # query and titles instead of ids
           depth: int=3,             # retrieved documents shown
          ) -> pd.DataFrame:         # query id: score, relevant documents with the rank at which they came, what came first
     "The queries that a strategy serves worst"
     metric, strategy = metric or self.metrics[0], strategy or self.best()
     scores = self.rows(strategy)[metric].sort_values(kind='stable')[:n]
-    name = lambda d: f'{d} {self.titles[d]}' if show_text and d in self.titles else str(d)
+    name = lambda d: self.titles.get(d, str(d)) if show_text else str(d)
     def one(q):
         got = [d for d, _ in self.runs[strategy][q]]
         rank = lambda d: f'at {got.index(d) + 1}' if d in got else 'not found'
         wanted = [f'{name(d)} ({rank(d)})' for d, g in self.qrels[q].items() if g > 0]
         text = {'query': self.queries[q]} if show_text else {}
-        return {'qid': q, **text, metric: scores[q], 'relevant': '; '.join(wanted), 'retrieved first': '; '.join(map(name, got[:depth])) or 'nothing'}
+        return {'qid': q, **text, metric: scores[q], 'relevant': '; '.join(wanted), 'retrieved first': '; '.join(f'{i}. {name(d)}' for i, d in enumerate(got[:depth], 1)) or 'nothing'}
     return pd.DataFrame([one(q) for q in scores.index]).set_index('qid')
 
 @patch

@@ -111,17 +111,20 @@ class Prepared:
     views: dict = field(default_factory=dict)  # representation -> passages
     vectors: np.ndarray|None = None
 
-# %% ../nbs/09_ingest.ipynb #bf9eada1
+# %% ../nbs/09_ingest.ipynb #18761cc3
 def _record(doc, parsed, title):
-    "The metadata columns; rights are classified from what was declared, never from the text"
-    rights = classify_license(doc.license)
-    meta = {**{k: v for k, v in parsed.meta.items()}, **doc.meta}
+    "The metadata columns: what the caller declares, else what the file states of itself; rights are classified, never guessed"
+    meta = {**parsed.meta, **doc.meta}
+    own = lambda k: getattr(doc, k) or meta.pop(k, None)
+    said = {k: own(k) for k in ('authors', 'year', 'doi', 'journal', 'license')}
+    rights = classify_license(said['license'] and str(said['license']))
     notice = meta.pop('retraction_notice', None); retracted = bool(meta.pop('is_retracted', notice is not None))
     if doc.root: meta['root'] = doc.root
-    return dict(title=title, source=doc.source, source_ref=doc.source_ref or doc.id or '', authors=list(doc.authors), year=doc.year, doi=doc.doi,
-                journal=doc.journal, url=doc.url, citation=doc.citation, license_class=rights.license_class,
-                license_source=doc.license_source or doc.license, license_reason=rights.reason, parser=parsed.parser,
-                is_retracted=retracted, retraction_notice=notice, meta=json_plain(meta))
+    authors, year = said['authors'] or (), str(said['year'] or '')
+    return dict(title=title, source=doc.source, source_ref=doc.source_ref or doc.id or '', authors=[authors] if isinstance(authors, str) else list(map(str, authors)),
+                year=int(year) if year.isdecimal() else None, doi=said['doi'] and str(said['doi']), journal=said['journal'] and str(said['journal']), url=doc.url,
+                citation=doc.citation, license_class=rights.license_class, license_source=doc.license_source or (said['license'] and str(said['license'])),
+                license_reason=rights.reason, parser=parsed.parser, is_retracted=retracted, retraction_notice=notice, meta=json_plain(meta))
 
 # %% ../nbs/09_ingest.ipynb #9e27ea07
 def json_plain(x):

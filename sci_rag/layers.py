@@ -119,27 +119,39 @@ stats AS MATERIALIZED (SELECT units::float8 AS n, total_length::float8/greatest(
 words AS MATERIALIZED (SELECT term, qtf, {_idf} AS idf FROM ({_query_words}) AS w, stats, LATERAL (SELECT count(*)::float8 AS df FROM bm25_postings p WHERE p.level = %(level)s AND p.term = w.term) AS f),
 hits AS NOT MATERIALIZED (SELECT * FROM bm25_postings WHERE level = %(level)s)"""
 
-# %% ../nbs/11_layers.ipynb #43df6deb
+# %% ../nbs/11_layers.ipynb #ff2adfbf
 _some_units = f"""
 eligible AS MATERIALIZED (SELECT u.id, u.length FROM bm25_units u JOIN documents d ON d.id = u.document_id WHERE u.level = %(level)s AND {{scope}}),
 stats AS MATERIALIZED (SELECT count(*)::float8 AS n, sum(length)::float8/greatest(count(*), 1) AS average FROM eligible),
 hits AS MATERIALIZED (SELECT p.term, p.unit_id, p.tf, p.length FROM ({_query_words}) AS w JOIN bm25_postings p ON p.level = %(level)s AND p.term = w.term JOIN eligible e ON e.id = p.unit_id),
+frequent AS MATERIALIZED (SELECT term, count(*)::float8 AS df FROM hits GROUP BY term),
+words AS MATERIALIZED (SELECT term, qtf, {_idf} AS idf FROM (SELECT w.*, coalesce(f.df, 0) AS df FROM ({_query_words}) AS w LEFT JOIN frequent f USING (term)) AS w, stats)"""
+
+# %% ../nbs/11_layers.ipynb #f5e061e8
+_most_units = f"""
+excluded AS MATERIALIZED (SELECT u.id, u.length FROM bm25_units u JOIN documents d ON d.id = u.document_id WHERE u.level = %(level)s AND NOT ({{scope}})),
+stats AS MATERIALIZED (SELECT (units - less)::float8 AS n, (total_length - shorter)::float8/greatest(units - less, 1) AS average FROM bm25_stats, (SELECT count(*) AS less, coalesce(sum(length), 0) AS shorter FROM excluded) AS x WHERE level = %(level)s),
+hits AS NOT MATERIALIZED (SELECT * FROM bm25_postings WHERE level = %(level)s AND unit_id NOT IN (SELECT id FROM excluded)),
 words AS MATERIALIZED (SELECT term, qtf, {_idf} AS idf FROM ({_query_words}) AS w, stats, LATERAL (SELECT count(*)::float8 AS df FROM hits h WHERE h.term = w.term) AS f)"""
 
-# %% ../nbs/11_layers.ipynb #cd7ac004
-_weight = "(1e12::float8*w.qtf*w.idf*h.tf/(h.tf + %(k1)s::float8*(1 - %(b)s::float8) + %(k1)s::float8*%(b)s::float8/s.average*h.length))::bigint"
+# %% ../nbs/11_layers.ipynb #4dc4f6c3
+_weight = "round(w.weight*h.tf/(h.tf + w.k + w.l*h.length))"
 
-_bm25_tail = f""",
-best AS MATERIALIZED (SELECT h.unit_id, sum({_weight}) AS score FROM words w JOIN hits h ON h.term = w.term, stats s GROUP BY h.unit_id ORDER BY score DESC FETCH FIRST %(limit)s ROWS WITH TIES)
-SELECT d.id, u.passage_id, best.score/1e12, (SELECT n FROM stats) FROM best JOIN bm25_units u ON u.id = best.unit_id JOIN documents d ON d.id = u.document_id LEFT JOIN passages p ON p.id = u.passage_id
+_factors = """,
+factors AS MATERIALIZED (SELECT term, 1e9::float8*qtf*idf AS weight, round(1e9::float8*idf) AS idf, %(k1)s::float8*(1 - %(b)s::float8) AS k, %(k1)s::float8*%(b)s::float8/nullif(average, 0) AS l FROM words, stats)"""
+
+_bm25_tail = f"""{_factors},
+best AS MATERIALIZED (SELECT h.unit_id, sum({_weight}) AS score FROM factors w JOIN hits h ON h.term = w.term GROUP BY h.unit_id ORDER BY score DESC FETCH FIRST %(limit)s ROWS WITH TIES)
+SELECT d.id, u.passage_id, best.score/1e9::float8, (SELECT n FROM stats) FROM best JOIN bm25_units u ON u.id = best.unit_id JOIN documents d ON d.id = u.document_id LEFT JOIN passages p ON p.id = u.passage_id
 WHERE best.score > 0 ORDER BY best.score DESC, d.content_hash, p.representation, p.ordinal LIMIT %(limit)s"""
 
-# %% ../nbs/11_layers.ipynb #789410ee
+# %% ../nbs/11_layers.ipynb #24fb4e78
 def _in_scope(scope, level):
     "The first half of a BM25 query, and its parameters"
     if scope.unrestricted: return 'WITH' + _all_units, dict(level=level)
     condition, params = scope.sql('d')
-    return 'WITH' + _some_units.replace('{scope}', condition), dict(params, level=level)
+    only_excludes = not set(scope.conditions()) - {'exclude', 'exclude_dois', 'exclude_retracted'}
+    return 'WITH' + (_most_units if only_excludes else _some_units).replace('{scope}', condition), dict(params, level=level)
 
 def _number(value, name, low, high=math.inf):
     "A finite number in a range, or a ParameterError"
@@ -152,7 +164,7 @@ def _no_words(conn, text):
     some = conn.execute(f'SELECT count(*) FROM ({_query_words}) AS w', dict(text=text)).fetchone()[0]
     return {'terms': some, **({} if some else {'reason': 'no-terms'})}
 
-# %% ../nbs/11_layers.ipynb #4c445813
+# %% ../nbs/11_layers.ipynb #62c6e41f
 def bm25(conn, query: Query, scope: Scope, limit: int, *,
          level: str='document',  # what is ranked: document or passage
          k1: float=1.5,          # how slowly repeats stop counting; as in bm25s
@@ -168,7 +180,7 @@ def bm25(conn, query: Query, scope: Scope, limit: int, *,
 
 register_generator(Generator('bm25', bm25, unit='document', score_name='BM25'));
 
-# %% ../nbs/11_layers.ipynb #0cf2feef
+# %% ../nbs/11_layers.ipynb #a4551cc9
 _pieces = re.compile(r'''[(\[]*(?P<neg>-?)"(?P<phrase>[^"]+)"|(?P<word>\S+)''')
 _curly = str.maketrans('\u201c\u201d\u201e\u201f\u00ab\u00bb', '""""""')
 
@@ -192,7 +204,7 @@ def read_syntax(text: str) -> Syntax|None:  # None: no operator, a plain questio
     branches = [tuple(b) for b in branches if b]
     return Syntax(tuple(branches), tuple(excluded)) if (used or len(branches) > 1) and len(found) <= 64 else None
 
-# %% ../nbs/11_layers.ipynb #7aabe160
+# %% ../nbs/11_layers.ipynb #91fb73b1
 def _tsquery(conn, syntax, relaxed=False):
     "The query as tsquery text; None where no word is left that must or may occur"
     texts = [*(t for b in syntax.branches for t, _ in b), *syntax.excluded]
@@ -206,16 +218,16 @@ def _tsquery(conn, syntax, relaxed=False):
     if not wanted: return None
     return ' & '.join(['(' + ' | '.join(wanted) + ')', *(f'!({made[t]})' for t in syntax.excluded if made[t])])
 
-# %% ../nbs/11_layers.ipynb #67cd558b
-_keyword_tail = f""",
+# %% ../nbs/11_layers.ipynb #ff572966
+_keyword_tail = f"""{_factors},
 admitted AS MATERIALIZED (SELECT u.id FROM passages p JOIN bm25_units u ON u.passage_id = p.id WHERE p.tsv @@ %(tsquery)s::tsquery),
-whole AS MATERIALIZED (SELECT count(*) AS words, sum((1e12::float8*idf)::bigint)::float8 AS idf FROM words),
-sums AS MATERIALIZED (SELECT h.unit_id, sum({_weight}) AS score, sum((1e12::float8*w.idf)::bigint) AS covered, count(*) AS words FROM words w JOIN hits h ON h.term = w.term, stats s {{admitted}} GROUP BY h.unit_id),
-best AS MATERIALIZED (SELECT unit_id, (sums.score*power(covered/whole.idf, %(coverage)s::float8))::bigint AS score, covered/whole.idf AS share, sums.words = whole.words AS complete FROM sums, whole ORDER BY 2 DESC FETCH FIRST %(limit)s ROWS WITH TIES)
-SELECT d.id, p.id, best.score/1e12, (SELECT n FROM stats), CASE WHEN complete THEN 'all' WHEN share >= .5 THEN 'most' ELSE 'any' END FROM best JOIN bm25_units u ON u.id = best.unit_id JOIN passages p ON p.id = u.passage_id JOIN documents d ON d.id = u.document_id
+whole AS MATERIALIZED (SELECT count(*) AS words, sum(idf) AS idf FROM factors),
+best AS MATERIALIZED (SELECT h.unit_id, sum({_weight}) AS score, sum(w.idf) AS covered, count(*) AS words FROM factors w JOIN hits h ON h.term = w.term {{admitted}} GROUP BY h.unit_id ORDER BY score DESC FETCH FIRST %(limit)s ROWS WITH TIES)
+SELECT d.id, p.id, best.score/1e9::float8, (SELECT n FROM stats), CASE WHEN best.words = whole.words THEN 'all' WHEN covered >= .5*whole.idf THEN 'most' ELSE 'any' END
+FROM whole, best JOIN bm25_units u ON u.id = best.unit_id JOIN passages p ON p.id = u.passage_id JOIN documents d ON d.id = u.document_id
 WHERE best.score > 0 ORDER BY best.score DESC, d.content_hash, p.representation, p.ordinal LIMIT %(limit)s"""
 
-# %% ../nbs/11_layers.ipynb #b46aa3d3
+# %% ../nbs/11_layers.ipynb #a1577f9a
 def _keyword_rows(conn, scope, params, tsquery=None):
     "Rows of the keyword query, restricted to what a tsquery admits if one is given"
     head, more = _in_scope(scope, 'passage')
@@ -223,15 +235,14 @@ def _keyword_rows(conn, scope, params, tsquery=None):
     if not tsquery: tail = re.sub(r'\nadmitted AS .*\n', '\n', tail, count=1)
     return conn.execute(head + tail, {**params, **more, 'tsquery': tsquery}).fetchall()
 
-# %% ../nbs/11_layers.ipynb #2519e801
+# %% ../nbs/11_layers.ipynb #f6ee7e5a
 def keyword(conn, query: Query, scope: Scope, limit: int, *,
             k1: float=1.2,         # how slowly repeats stop counting
             b: float=.5,           # how much long passages are discounted; passages differ less in length than documents
-            coverage: float=.25,   # power of the covered share of idf; 0: plain BM25
            ) -> LayerResult:
     "Passages that share words with a question, or satisfy the operators of a web search"
     text = query_text(query.text)
-    params = dict(text=text, limit=limit, k1=_number(k1, 'k1', 0), b=_number(b, 'b', 0, 1), coverage=_number(coverage, 'coverage', 0))
+    params = dict(text=text, limit=limit, k1=_number(k1, 'k1', 0), b=_number(b, 'b', 0, 1))
     syntax = read_syntax(text)
     if syntax is None:
         rows = _keyword_rows(conn, scope, params)
@@ -246,7 +257,7 @@ def keyword(conn, query: Query, scope: Scope, limit: int, *,
 
 register_generator(Generator('keyword', keyword, score_name='BM25'));
 
-# %% ../nbs/11_layers.ipynb #8a1c146a
+# %% ../nbs/11_layers.ipynb #5b58ec09
 def _literal(representation):
     "The name of a representation as SQL text: a partial index is used only if its condition stands there literally"
     if not isinstance(representation, str) or not re.fullmatch(r'[A-Za-z0-9_.-]{1,64}', representation): raise ParameterError(f'{representation!r} cannot be a representation', 'generator vector')
@@ -254,14 +265,13 @@ def _literal(representation):
 
 _usable = 'p.representation = {rep} AND NOT p.is_reference AND p.embedding IS NOT NULL'
 
-# %% ../nbs/11_layers.ipynb #8e039352
+# %% ../nbs/11_layers.ipynb #1dbfd29b
 def _eligible(conn, scope, representation, bound):
     "Number of eligible passages, or bound + 1 if there are more"
     condition, params = scope.sql('d')
-    if representation == 'chunk':
-        known = conn.execute("SELECT coalesce(max(units), 0) FROM bm25_stats WHERE level = 'passage'").fetchone()[0]
-        if scope.unrestricted or known == 0: return min(known, bound + 1)
-        table, where = 'bm25_units p', "p.level = 'passage'"
+    known = conn.execute("SELECT coalesce(max(units), 0) FROM bm25_stats WHERE level = 'passage'").fetchone()[0] if representation == 'chunk' else 0
+    if known and scope.unrestricted: return min(known, bound + 1)
+    if known: table, where = 'bm25_units p', "p.level = 'passage'"
     else: table, where = 'passages p', f'p.representation = {_literal(representation)} AND NOT p.is_reference'
     return conn.execute(f'SELECT count(*) FROM (SELECT FROM {table} JOIN documents d ON d.id = p.document_id WHERE {where} AND {condition} LIMIT {bound + 1}) AS found', params).fetchone()[0]
 
@@ -271,7 +281,7 @@ def _share(conn, scope):
     condition, params = scope.sql('d')
     return conn.execute(f'SELECT coalesce(avg(CASE WHEN {condition} THEN 1. ELSE 0. END), 0)::float8 FROM documents d', params).fetchone()[0]
 
-# %% ../nbs/11_layers.ipynb #b2391c58
+# %% ../nbs/11_layers.ipynb #cfc2ea77
 _best_of_document = """near AS MATERIALIZED (SELECT DISTINCT ON (m.document_id) m.id, m.document_id, m.distance FROM (SELECT document_id, min(distance) AS distance FROM found GROUP BY document_id ORDER BY 2 FETCH FIRST %(limit)s ROWS WITH TIES) AS top
   JOIN found m USING (document_id, distance) JOIN passages p ON p.id = m.id ORDER BY m.document_id, p.ordinal)"""
 _vector_tail = """SELECT near.document_id, near.id, 1 - near.distance FROM near JOIN documents d ON d.id = near.document_id JOIN passages p ON p.id = near.id
@@ -285,7 +295,7 @@ def _exact(conn, scope, representation, collapse, params):
     found = f"found AS MATERIALIZED (SELECT p.id, p.document_id, (p.embedding <=> %(vector)s) + 0::float8 AS distance FROM passages p {documents} WHERE {_usable.format(rep=_literal(representation))} AND {condition}{top})"
     return conn.execute(f"WITH {found}, {_best_of_document if collapse else 'near AS (SELECT * FROM found)'} {_vector_tail}", {**params, **more}).fetchall()
 
-# %% ../nbs/11_layers.ipynb #ce7e1fb5
+# %% ../nbs/11_layers.ipynb #ea025581
 def _hnsw(conn, scope, representation, collapse, params, share):
     "(rows, ef_search): eligible passages that a walk through the graph meets"
     limit = params['limit']
@@ -302,7 +312,7 @@ def _hnsw(conn, scope, representation, collapse, params, share):
     conn.execute("SELECT set_config('enable_seqscan', 'on', true), set_config('enable_sort', 'on', true)")
     return rows, ef
 
-# %% ../nbs/11_layers.ipynb #e532d6ce
+# %% ../nbs/11_layers.ipynb #6e8f22c0
 def vector(conn, query: Query, scope: Scope, limit: int, *,
            representation: str='chunk',  # which cut of the documents is searched
            collapse: str|None=None,      # 'document': each document once, by its best passage

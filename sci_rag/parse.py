@@ -353,7 +353,7 @@ def plain_inline(s: str, # a line of Markdown
     parts = [t.content if t.type in ('text', 'code_inline', 'image') else ' ' if 'break' in t.type else '' for t in tokens]
     return ' '.join(''.join(parts).split())
 
-# %% ../nbs/04_parse.ipynb #5f1eeede
+# %% ../nbs/04_parse.ipynb #4380b868
 _front = re.compile(r'\s*---[ \t]*\r?\n(.{0,60000}?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)', re.S)
 
 def front_matter(text: str, # a Markdown document
@@ -367,7 +367,7 @@ def front_matter(text: str, # a Markdown document
 def _jsonable(v):
     if isinstance(v, dict): return {str(k): _jsonable(x) for k, x in v.items()}
     if isinstance(v, (list, tuple, set)): return [_jsonable(x) for x in v]
-    return v if v is None or isinstance(v, (str, int, float, bool)) else str(v)
+    return v if v is None or isinstance(v, (str, int)) or isinstance(v, float) and abs(v) < float('inf') else str(v)
 
 # %% ../nbs/04_parse.ipynb #28ae3325
 class _TableReader(HTMLParser):
@@ -522,7 +522,7 @@ def markdown_blocks(text: str, # a Markdown document
         dropped += gone
     return sorted(blocks, key=lambda b: b.start), dropped, meta
 
-# %% ../nbs/04_parse.ipynb #24bbcfdd
+# %% ../nbs/04_parse.ipynb #86ef4930
 _link_definition = re.compile(r'\s*\[[^\]]+\]:\s*\S+.*')
 
 def _fill(text, blocks, dropped):
@@ -531,20 +531,23 @@ def _fill(text, blocks, dropped):
     for a, b in sorted([(x.start, x.end) for x in [*blocks, *dropped]]) + [(len(text), len(text))]:
         if a > at and (new := _block('prose', text, at, a)): more.append(new)
         at = max(at, b)
-    links = [b for b in more if all(_link_definition.fullmatch(l) for l in b.text.splitlines())]
-    return (sorted([*blocks, *(b for b in more if b not in links)], key=lambda b: b.start),
-            [*dropped, *(Dropped(b.start, b.end, b.text, 'link definition') for b in links)])
+    prose, links = _part(more, lambda b: all(_link_definition.fullmatch(l) for l in b.text.splitlines()))
+    return sorted(blocks + prose, key=lambda b: b.start), dropped + [Dropped(b.start, b.end, b.text, 'link definition') for b in links]
 
-# %% ../nbs/04_parse.ipynb #b49fec12
+def _part(items, test):
+    "Those that fail a test, and those that pass"
+    passed = [test(x) for x in items]
+    return [x for x, ok in zip(items, passed) if not ok], [x for x, ok in zip(items, passed) if ok]
+
+# %% ../nbs/04_parse.ipynb #ea6baa56
 _words = re.compile(r'\w')
 
 def _finish(text, blocks, dropped, **kw):
     "A checked document from what a text parser found"
     blocks, dropped = _fill(text, blocks, dropped)
-    rules = [b for b in blocks if b.kind == 'prose' and not _words.search(b.text) and len(set(b.text) - set(' \r\n')) < 3]
-    dropped += [Dropped(b.start, b.end, b.text, 'rule') for b in rules]
-    blocks, numbers = drop_page_numbers([b for b in blocks if b not in rules])
-    dropped += numbers
+    blocks, rules = _part(blocks, lambda b: b.kind == 'prose' and not _words.search(b.text) and len(set(b.text) - set(' \r\n')) < 3)
+    blocks, numbers = drop_page_numbers(blocks)
+    dropped = dropped + numbers + [Dropped(b.start, b.end, b.text, 'rule') for b in rules]
     if not blocks and (whole := _block('prose', text, 0, len(text))): blocks, dropped = [whole], []
     dropped.sort(key=lambda d: d.start)
     return Parsed(text, tuple(label_references(blocks)), dropped=tuple(dropped), **kw).check()

@@ -364,7 +364,7 @@ def _bar(hit, best, colors):
     parts = ''.join(f'<span style="display:inline-block;height:9px;width:{90*min(w, 1):.1f}px;background:{colors.get(n, "#999")}"></span>' for n, w in share.items())
     return f'<div style="width:92px;height:9px;line-height:9px;font-size:0;background:rgba(127,127,127,.22);white-space:nowrap;overflow:hidden">{parts}</div>'
 
-# %% ../nbs/13a_ranking.ipynb #a53c4f80
+# %% ../nbs/13a_ranking.ipynb #d51294b4
 def _title(hit):
     "Title with its link, year and badge"
     name = html_escape(hit.title or hit.document_id)
@@ -384,29 +384,38 @@ def _passage(hit, find, width=260):
     "The snippet; the whole passage opens on a click. `find` gives the spans of matched words"
     text = _body(hit.text)
     spans = find(text)                               # once for the whole text: the matcher remembers each word
-    if hit.is_table and (rows := _pipe_rows(text)): return _small_table(rows, find)
+    if hit.is_table and (parts := _pipe_table(text)): return _small_table(parts, find)
     style = 'white-space:pre-wrap;font-family:monospace;font-size:.9em' if hit.is_table else 'white-space:normal'
     short = _marked_html(*_snippet(text, spans, width))
     return f'<div style="{style}">{short}</div>' if len(text) <= width else _details(short, _marked_html(text, spans), style)
 
-# %% ../nbs/13a_ranking.ipynb #6e798278
-def _pipe_rows(text):
-    "Cells of a Markdown pipe table, or [] if it is something else"
-    lines = [l.strip() for l in text.strip().splitlines() if l.strip()]
-    if len(lines) < 2 or not all(l.startswith('|') for l in lines): return []
-    rows = [[c.replace('\\|', '|').strip() for c in re.split(r'(?<!\\)\|', l.strip('|'))] for l in lines]
-    return [r for r in rows if not all(re.fullmatch(r':?-+:?', c) for c in r)]
+# %% ../nbs/13a_ranking.ipynb #ded28eeb
+def _pipe_table(text):
+    "(text before, header cells or [], rows, text after) of a passage with one Markdown pipe table, or None"
+    lines = text.strip().splitlines()
+    at = [i for i, l in enumerate(lines) if l.lstrip().startswith('|')]
+    if len(at) < 2 or at[-1] - at[0] != len(at) - 1: return None
+    cells = [[c.replace('\\|', '|').strip() for c in re.split(r'(?<!\\)\|', re.sub(r'^\||(?<!\\)\|$', '', lines[i].strip()))] for i in at]
+    rule = next((i for i, r in enumerate(cells) if all(re.fullmatch(r':?-+:?', c) for c in r)), -1)
+    return '\n'.join(lines[:at[0]]).strip(), cells[0] if rule == 1 else [], [r for i, r in enumerate(cells) if i > rule], '\n'.join(lines[at[-1] + 1:]).strip()
 
-def _small_table(rows, find, most=6):
-    "Header and the most telling rows; all rows on a click"
-    cell = lambda c, tag: f'<{tag} style="text-align:left;padding:1px 8px;border:1px solid rgba(127,127,127,.3)">{_marked_html(c, find(c))}</{tag}>'
-    def html(rs): return '<table style="border-collapse:collapse;margin:2px 0;color:inherit;font-size:.95em"><tbody>' + ''.join('<tr style="background:none">' + ''.join(cell(c, 'td' if i else 'th') for c in r) + '</tr>' for i, r in enumerate(rs)) + '</tbody></table>'
-    if len(rows) <= most: return html(rows)
-    worth = {i: sum(len(find(c)) for c in rows[i]) for i in range(1, len(rows))}
-    keep = sorted(sorted(worth, key=lambda i: (-worth[i], i))[:most - 1])
-    return html([rows[0], *(rows[i] for i in keep)]) + _details(f'<span style="opacity:.72">all {len(rows) - 1} rows</span>', html(rows))
+# %% ../nbs/13a_ranking.ipynb #3bb54465
+def _grid(header, rows, find):
+    "An HTML table with matched words highlighted"
+    def row(cells, tag): return '<tr style="background:none">' + ''.join(f'<{tag} style="text-align:left;padding:1px 8px;border:1px solid rgba(127,127,127,.3)">{_marked_html(c, find(c))}</{tag}>' for c in cells) + '</tr>'
+    return '<table style="border-collapse:collapse;margin:2px 0;color:inherit;font-size:.95em"><tbody>' + (row(header, 'th') if header else '') + ''.join(row(r, 'td') for r in rows) + '</tbody></table>'
 
-# %% ../nbs/13a_ranking.ipynb #10e363ad
+def _small_table(parts, find, most=5):
+    "Caption, header and the most telling rows; all rows and the notes on a click"
+    before, header, rows, after = parts
+    text = lambda t, n: _marked_html(*_snippet(t, find(t), n)).replace('**', '')
+    lead = f'<div>{text(before, 160)}</div>' if before else ''
+    if len(rows) <= most and not after: return lead + _grid(header, rows, find)
+    worth = {i: len({r[a:b].casefold() for r in [' '.join(rows[i])] for a, b in find(r)}) for i in range(len(rows))}
+    keep = sorted(sorted(worth, key=lambda i: (-worth[i], i))[:most])
+    return lead + _grid(header, [rows[i] for i in keep], find) + _details(f'<span style="opacity:.72">all {len(rows)} rows</span>', _grid(header, rows, find) + f'<div>{text(after, 2000)}</div>')
+
+# %% ../nbs/13a_ranking.ipynb #c2c67d83
 _cell = 'text-align:left;vertical-align:top;padding:5px 8px;border-top:1px solid rgba(127,127,127,.25);'
 
 @patch
@@ -423,7 +432,7 @@ def _html_row(self:Ranking, hit, best):
              _title(hit) + _place(hit) + _passage(hit, self._matches), chips]
     return '<tr style="background:none">' + ''.join(f'<td style="{_cell}{s}">{c}</td>' for c, s in zip(cells, ('', 'width:95px', 'max-width:640px;white-space:normal', 'white-space:nowrap'))) + '</tr>'
 
-# %% ../nbs/13a_ranking.ipynb #17672e55
+# %% ../nbs/13a_ranking.ipynb #eb3ba93a
 @patch
 def _html_head(self:Ranking):
     "What was asked, and how each generator ended"
@@ -442,13 +451,13 @@ def _repr_html_(self:Ranking):
         if len(self) > 20: body += f'<div style="opacity:.72">{len(self) - 20} more in .df</div>'
     return f'<div class="sci-rag tex2jax_ignore mathjax_ignore">{self._html_head()}{body}</div>'
 
-# %% ../nbs/13a_ranking.ipynb #0c281d4d
+# %% ../nbs/13a_ranking.ipynb #45991022
 @patch
 def _repr_html_(self:Hit):
     chips = ' '.join(_chip(n, g, '#888') for n, g in self.generators.items())
     return f'<div class="sci-rag tex2jax_ignore mathjax_ignore" style="max-width:720px">{self.rank}. {_title(self)}{_place(self)}{_passage(self, lambda text: [], 600)}<div style="margin-top:3px">{chips}</div></div>'
 
-# %% ../nbs/13a_ranking.ipynb #281798f3
+# %% ../nbs/13a_ranking.ipynb #1ee2ad51
 @dataclass(frozen=True, repr=False)
 class Explanation:
     "Why a hit is at its place"
@@ -456,7 +465,7 @@ class Explanation:
     ranking: Ranking
     below: Hit|None = None      # the next hit
 
-# %% ../nbs/13a_ranking.ipynb #79304417
+# %% ../nbs/13a_ranking.ipynb #f09f99be
 @patch
 def explain(self:Ranking,
             i: int=0,      # index of the hit, from 0; negative counts from the end
@@ -466,7 +475,7 @@ def explain(self:Ranking,
     i %= len(self)
     return Explanation(self.hits[i], self, self.hits[i + 1] if i + 1 < len(self) else self.runner_up)
 
-# %% ../nbs/13a_ranking.ipynb #cb7b74b7
+# %% ../nbs/13a_ranking.ipynb #de2096f7
 @patch(as_prop=True)
 def df(self:Explanation):
     "One row for each generator of the strategy, whether it found the hit or not"
@@ -478,7 +487,7 @@ def df(self:Explanation):
         return dict(generator=g.name, said=said, rank=h.rank if h else None, score_name=h.score_name if h else '', score=h.score if h else None, weight=g.weight, contribution=h.contribution if h else 0.)
     return pd.DataFrame([row(g) for g in self.ranking.strategy.generators]).set_index('generator').astype({'rank': 'Int64', 'score': 'float64'})
 
-# %% ../nbs/13a_ranking.ipynb #8277df00
+# %% ../nbs/13a_ranking.ipynb #ad7b03a0
 @patch(as_prop=True)
 def why_next_is_lower(self:Explanation) -> list:
     "Sentences about what the next hit lacks"
@@ -491,7 +500,7 @@ def why_next_is_lower(self:Explanation) -> list:
     diff = sorted(((part(a, n) - part(b, n), n) for n in {**a.generators, **b.generators}), key=lambda d: (-abs(d[0]), d[1]))
     return [head, *(f'{n}: {place(a, n)} here, {place(b, n)} there ({d:+.4f} for this one).' for d, n in diff if d)]
 
-# %% ../nbs/13a_ranking.ipynb #7b4883e3
+# %% ../nbs/13a_ranking.ipynb #d5979bf6
 @patch
 def marked(self:Explanation, before='«', after='»') -> str:
     "The whole passage with the matched words marked"
@@ -505,7 +514,7 @@ def rights(self:Explanation) -> str:
     gone = 'RETRACTED' + (f', {h.retraction_notice}' if h.retraction_notice else '') if h.is_retracted else None
     return '; '.join(filter(None, [f'{h.license_class} ({why})', h.reference, f'doi:{h.doi}' if h.doi else None, gone]))
 
-# %% ../nbs/13a_ranking.ipynb #ea44ae74
+# %% ../nbs/13a_ranking.ipynb #4394b8ab
 @patch
 def __repr__(self:Explanation):
     h, d = self.hit, self.df
@@ -514,7 +523,7 @@ def __repr__(self:Explanation):
     return '\n'.join([f'{h.rank}. {h.title or h.document_id}', f'  {h.score_name} {h.score:.4f}: {h.meaning}', *rows, f'  Rights: {self.rights}', f'  Where: {where}' + (f', {h.place}' if h.place else ''),
                       '  Passage: ' + self.marked().replace('\n', '\n           '), *('  ' + w for w in self.why_next_is_lower)])
 
-# %% ../nbs/13a_ranking.ipynb #d1427944
+# %% ../nbs/13a_ranking.ipynb #e1679760
 @patch
 def _repr_html_(self:Explanation):
     h, colors = self.hit, self.ranking._colors()
@@ -525,15 +534,31 @@ def _repr_html_(self:Explanation):
                    if x.said == 'found' else f'<td colspan="4" style="text-align:left;padding:2px 9px;opacity:.7"><i>{html_escape(x.said)}</i></td>') + '</tr>' for n, x in self.df.iterrows())
     head = ''.join(f'<th style="text-align:left;padding:2px 9px">{c}</th>' for c in ('generator', 'rank', 'native score', 'weight', 'contributes'))
     why = ''.join(f'<li>{html_escape(w)}</li>' for w in self.why_next_is_lower)
-    rows_of = _pipe_rows(_body(h.text)) if h.is_table else []
-    text = _small_table(rows_of, self.ranking._matches, 40) if rows_of else _marked_html(h.text, self.ranking._matches(h.text))
+    parts = _pipe_table(_body(h.text)) if h.is_table else None
+    text = _small_table(parts, self.ranking._matches, 40) if parts else _marked_html(h.text, self.ranking._matches(h.text))
     return (f'<div class="sci-rag tex2jax_ignore mathjax_ignore"><div>{h.rank}. {_title(h)}</div>{_place(h)}{_bar(h, best, colors)}<div>{html_escape(h.score_name)} {h.score:.4f}, {html_escape(h.meaning)}</div>'
             f'<table style="color:inherit"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><div style="white-space:pre-wrap;border-left:3px solid rgba(127,127,127,.4);padding-left:8px;margin:6px 0;max-width:720px">{text}</div>'
             f'<div style="font-size:.9em">Rights: {html_escape(self.rights)}</div><ul style="font-size:.9em;margin:4px 0">{why}</ul></div>')
 
-# %% ../nbs/13a_ranking.ipynb #51166487
-def _short(text, n=34): return text if len(text) <= n else text[:n - 1].rstrip() + '…'
+# %% ../nbs/13a_ranking.ipynb #f470eb39
+def _short(text, n): return text if len(text) <= n else text[:n - 1].rstrip() + '…'
 
+@patch
+def _labels(self:Ranking, shown):
+    "A short label for each item; its section as well where a title stands twice"
+    titles, places = [p.title or p.document_id for p in shown], {(h.document_id, h.rank): h.place for h in self.hits}
+    def label(p, t):
+        section = places.get((p.document_id, p.rank), '').split(' > ')[-1]
+        return _short(t, 40) if titles.count(t) == 1 or not section else f'{_short(t, 20)} › {_short(section, 22)}'
+    return [label(p, t) for p, t in zip(shown, titles)]
+
+def _slots(shown, name, top):
+    "key -> height in the column of one generator; places below `top` move up to stand under each other"
+    ranked = sorted((p for p in shown if name in p.ranks), key=lambda p: p.ranks[name])
+    deep = [p for p in ranked if p.ranks[name] > top]
+    return {p.key: p.ranks[name] if p.ranks[name] <= top else top + 1 + deep.index(p) for p in ranked}
+
+# %% ../nbs/13a_ranking.ipynb #4ee7f260
 @patch
 def plot(self:Ranking,
          top: int=10,     # fused places shown
@@ -541,17 +566,16 @@ def plot(self:Ranking,
         ):
     "A bump chart from the generators' lists to the fused list"
     import matplotlib.pyplot as plt
-    names, shown = [g.name for g in self.strategy.generators if any(g.name in p.ranks for p in self.pool)], self.pool[:top]
-    floor = min(top + 2, max((r for p in shown for r in [p.rank, *p.ranks.values()]), default=1) + 1)   # deeper places are drawn on one line
-    if ax is None: _, ax = plt.subplots(figsize=(3.6 + 1.5*len(names), .36*floor + .6), dpi=80, layout='constrained')
-    cmap = plt.get_cmap('tab10')
-    for n, p in enumerate(shown):
-        xs = [x for x, g in enumerate(names) if g in p.ranks]
-        ys = [min(p.ranks[names[x]], floor) for x in xs]
-        ax.plot([*xs, len(names)], [*ys, p.rank], color=cmap(n % 10), lw=1.8, alpha=.85, marker='o', ms=13, zorder=2)
-        for x, y in zip([*xs, len(names)], [*ys, p.rank]):
-            ax.text(x, y, p.ranks[names[x]] if x < len(names) else p.rank, ha='center', va='center', color='white', fontsize=7.5, zorder=3)
-        ax.text(len(names) + .16, p.rank, _short(p.title or p.document_id), va='center', fontsize=8, color=cmap(n % 10), parse_math=False)
-    ax.set_xticks(range(len(names) + 1), [*names, self.strategy.fusion]); ax.set_yticks([]); ax.xaxis.tick_top(); ax.tick_params(length=0)
-    ax.set(xlim=(-.3, len(names) + 1.9), ylim=(floor + .4, .4)); ax.spines[:].set_visible(False)
+    shown = self.pool[:top]
+    names = [g.name for g in self.strategy.generators if any(g.name in p.ranks for p in self.pool)]
+    columns = [*(_slots(shown, n, len(shown)) for n in names), {p.key: p.rank for p in shown}]
+    depth = max((y for c in columns for y in c.values()), default=1)
+    if ax is None: _, ax = plt.subplots(figsize=(4.2 + 1.4*len(names), .33*depth + .7), dpi=80, layout='constrained')
+    for n, (p, label) in enumerate(zip(shown, self._labels(shown))):
+        color, at = plt.get_cmap('tab10')(n % 10), [(x, c[p.key]) for x, c in enumerate(columns) if p.key in c]
+        ax.plot(*zip(*at), color=color, lw=1.8, alpha=.85, marker='o', ms=13, zorder=2)
+        for x, y in at: ax.text(x, y, p.ranks[names[x]] if x < len(names) else p.rank, ha='center', va='center', color='white', fontsize=7.5, zorder=3)
+        ax.text(len(names) + .15, p.rank, label, va='center', fontsize=8, color=color, parse_math=False)
+    ax.set_xticks(range(len(columns)), [*names, self.strategy.fusion]); ax.set_yticks([]); ax.xaxis.tick_top(); ax.tick_params(length=0)
+    ax.set(xlim=(-.3, len(names) + 2.2), ylim=(depth + .5, .5)); ax.spines[:].set_visible(False)
     return ax

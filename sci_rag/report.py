@@ -178,20 +178,20 @@ def find_text(folder: str|Path,        # a report
         for k, grams in wanted.items(): out |= {(p.relative_to(folder).as_posix(), grams[g]) for g in _grams(text, k) & grams.keys()}
     return sorted(out)
 
-# %% ../nbs/18_report.ipynb #0df70b1e
+# %% ../nbs/18_report.ipynb #3c1c7bb9
 _style = """
 :root{--ink:#1d2430;--soft:#5d6878;--line:#e1e5ea;--paper:#fff;--tint:#f6f8fa;--accent:#0b63a5}
 *{box-sizing:border-box}body{margin:0;color:var(--ink);background:var(--tint);font:16px/1.6 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
-main{max-width:940px;margin:0 auto;padding:1.5rem 2.5rem 4rem;background:var(--paper);min-height:100vh;border:solid var(--line);border-width:0 1px}
+main{max-width:1040px;margin:0 auto;padding:1.5rem 2.5rem 4rem;background:var(--paper);min-height:100vh;border:solid var(--line);border-width:0 1px}
 h1{font-size:2rem;line-height:1.2;margin:.6em 0 .3em}h2{font-size:1.35rem;margin:2.2em 0 .5em;padding-top:.5em;border-top:1px solid var(--line)}h3{font-size:1.08rem;margin:1.6em 0 .4em}
 a{color:var(--accent);text-decoration:none}a:hover{text-decoration:underline}.anchor-link{visibility:hidden;margin-left:.3em;color:var(--soft)}h1:hover .anchor-link,h2:hover .anchor-link,h3:hover .anchor-link{visibility:visible}
 code{font:.88em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;background:var(--tint);padding:.1em .3em;border-radius:3px}pre{font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;margin:0;white-space:pre-wrap;overflow-wrap:anywhere}pre code{background:none;padding:0}
 .panel{background:var(--tint);border:1px solid var(--line);border-radius:8px;padding:.9rem 1.2rem;margin:1.2rem 0;font-size:.9rem}.panel dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1.2rem;margin:0}.panel dt{color:var(--soft)}.panel dd{margin:0;overflow-wrap:anywhere}
-.panel summary,details.code>summary{cursor:pointer;color:var(--soft)}nav.contents{font-size:.9rem;margin:.8rem 0 0}nav.contents a{margin-right:1.1em;white-space:nowrap}
-.output_area{margin:.7rem 0;overflow-x:auto}.output_area img{max-width:100%;height:auto;display:block}.output_area pre{padding:.6rem .9rem;background:var(--tint);border-radius:6px}.output_stderr pre{background:#fff6e5}
-details.code{font-size:.78rem;margin:.2rem 0}details.code>summary{width:max-content;margin-left:auto;line-height:1.2}details.code .highlight{border:1px solid var(--line);border-radius:6px;padding:.6rem .9rem;background:#fbfcfd;overflow-x:auto;margin-top:.3rem}
-table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums;margin:.4rem 0}th,td{padding:.35em .8em;border:0;border-bottom:1px solid var(--line);text-align:right;vertical-align:top}
-thead th{border-bottom:2px solid #c6ccd4;color:var(--soft);font-weight:600}tbody th,th:first-child,.text_cell td,.text_cell th{text-align:left;font-weight:500}table.dataframe td{max-width:24rem;overflow-wrap:anywhere}tbody tr:hover{background:var(--tint)}
+.panel summary,details.code>summary{cursor:pointer;color:var(--soft)}nav.contents{font-size:.9rem;margin:.8rem 0 0;display:flex;flex-wrap:wrap;gap:.2em 1.1em}
+.output_area{margin:.3rem 0 .8rem;overflow-x:auto}.output_area img{max-width:100%;height:auto;display:block}.output_area pre{padding:.6rem .9rem;background:var(--tint);border-radius:6px}.output_stderr pre{background:#fff6e5}
+details.code{font-size:.78rem;margin:.1rem 0}details.code:not([open]){margin-bottom:-.5rem}details.code>summary{width:max-content;margin-left:auto;line-height:1.2}details.code .highlight{border:1px solid var(--line);border-radius:6px;padding:.6rem .9rem;background:#fbfcfd;overflow-x:auto;margin-top:.3rem}
+table{border-collapse:collapse;border:0;font-size:.88rem;font-variant-numeric:tabular-nums;margin:.4rem 0}th,td{padding:.35em .8em;border:0;border-bottom:1px solid var(--line);text-align:right;vertical-align:top}
+thead th{border-bottom:2px solid #c6ccd4;color:var(--soft);font-weight:600}tbody th,th:first-child,.text_cell td,.text_cell th{text-align:left;font-weight:500}table.dataframe td{max-width:34rem;overflow-wrap:break-word}td.t,th.t{text-align:left}td small{white-space:nowrap}tbody tr:hover{background:var(--tint)}
 footer{margin-top:3rem;color:var(--soft);font-size:.82rem;border-top:1px solid var(--line);padding-top:.8rem}
 @media(max-width:700px){main{padding:1rem}.panel dl{grid-template-columns:1fr}.panel dd{margin-bottom:.4rem}}
 @media print{body{background:#fff}main{border:0;max-width:none;padding:0}details.code,nav.contents,.anchor-link{display:none}.output_area{overflow:visible;break-inside:avoid}h2,h3{break-after:avoid}}
@@ -264,7 +264,25 @@ def _fold(cells):
     if pending and (last := next((c for c in reversed(out) if c.cell_type == 'code'), None)): last.source = '\n\n'.join([last.source, *pending])
     return out
 
-# %% ../nbs/18_report.ipynb #36a914c9
+# %% ../nbs/18_report.ipynb #0309ca56
+_number = re.compile(r'\s*(?:[-+−]?[\d.,]+(?:e[-+]?\d+)?\s*%?|nan|NaN|None|&lt;NA&gt;|–|True|False|)\s*')
+
+def _mark_table(m):
+    "One pandas table with class `t` on the cells of its text columns"
+    rows = re.findall(r'<tr.*?</tr>', m[0], re.S)
+    cells = [re.findall(r'<t[hd][^>]*>(.*?)</t[hd]>', r, re.S) for r in rows]
+    bodies = [c for r, c in zip(rows, cells) if '<td' in r]
+    text = {i for c in bodies for i, x in enumerate(c) if i and not _number.fullmatch(x)}
+    def mark(row):
+        count = iter(range(10_000))
+        return re.sub(r'<(t[hd])>', lambda c: f'<{c[1]} class="t">' if next(count) in text else c[0], row[0])
+    return re.sub(r'<tr.*?</tr>', mark, m[0], flags=re.S)
+
+def _mark_text(page):
+    "The page with the text columns of pandas tables marked"
+    return re.sub(r'<table border="1" class="dataframe">.*?</table>', _mark_table, page, flags=re.S)
+
+# %% ../nbs/18_report.ipynb #dae3e937
 def to_html(nb,                           # an executed, tidied notebook
             manifest: Mapping|None=None,  # for the panel
            ) -> str:
@@ -281,9 +299,9 @@ def to_html(nb,                           # an executed, tidied notebook
     bottom = f'Made by sci-rag {html_escape((m.get("packages") or {}).get("sci-rag", ""))} from {html_escape(m.get("notebook", "a notebook"))}.'
     exporter = HTMLExporter(extra_loaders=[DictLoader({'report.html.j2': _template})], template_file='report.html.j2', exclude_input_prompt=True, exclude_output_prompt=True)
     page, _ = exporter.from_notebook_node(nb, {'report': dict(title=title, style=_style + HtmlFormatter(style='friendly').get_style_defs('.highlight'), top=top, bottom=bottom)})
-    return page
+    return _mark_text(page)
 
-# %% ../nbs/18_report.ipynb #e0611d12
+# %% ../nbs/18_report.ipynb #9a8c5c90
 def _numbers(out, name):
     "Numbers that reports of this name have"
     return [int(m[1]) for p in Path(out).iterdir() if (m := re.fullmatch(re.escape(name) + r'-(\d+)', p.name))]
@@ -303,7 +321,7 @@ def land(stage: Path,   # a complete folder inside `out`
         except OSError:
             if not target.exists(): raise
 
-# %% ../nbs/18_report.ipynb #94e2837c
+# %% ../nbs/18_report.ipynb #d5b61e41
 def _alive(pid):
     try: os.kill(pid, 0)
     except ProcessLookupError: return False
@@ -316,7 +334,7 @@ def _sweep(out, age=86_400):
         m = re.match(r'\.tmp-(\d+)-', p.name)
         if m and not _alive(int(m[1])) and time.time() - p.stat().st_mtime > age: shutil.rmtree(p, ignore_errors=True)
 
-# %% ../nbs/18_report.ipynb #b646aa77
+# %% ../nbs/18_report.ipynb #7a2e2ced
 class _Memory:
     "Where papermill keeps the notebook while it runs"
     kept = {}
@@ -341,7 +359,7 @@ def _execute(notebook, parameters, key, timeout):
     last = _Memory.kept.pop(target, None)
     return (nbformat.reads(last, as_version=4) if last else None), error
 
-# %% ../nbs/18_report.ipynb #6c7e14e0
+# %% ../nbs/18_report.ipynb #ec08b54d
 _ansi = re.compile(r'\x1b\[[0-9;]*m')
 
 def _failure(error, nb, parameters, clean):
@@ -365,7 +383,7 @@ def _log(out, name, text):
         with os.fdopen(fd, 'w', encoding='utf-8') as f: f.write(text)
         return out/f'{name}-failed-{n}.log'
 
-# %% ../nbs/18_report.ipynb #221c4f5e
+# %% ../nbs/18_report.ipynb #78f51636
 RESULTS = ('evaluation.json', 'rows.jsonl', 'qrels.trec', 'summary.csv')  # what a retrieval ablation must write into out_dir
 
 def make_manifest(stage, name, notebook, parameters, started, wall, clean) -> dict:
@@ -380,7 +398,7 @@ def make_manifest(stage, name, notebook, parameters, started, wall, clean) -> di
                 machine=context.get('machine') or machine(), packages=context.get('packages') or versions(), started=started.isoformat(timespec='seconds'), wall_seconds=round(wall, 1),
                 files={p.name: dict(sha256=sha256(p.read_bytes()), bytes=p.stat().st_size) for p in sorted(stage.iterdir()) if p.name not in ('manifest.json', 'report.html')})
 
-# %% ../nbs/18_report.ipynb #d9aefc0f
+# %% ../nbs/18_report.ipynb #9f365e5f
 def _complete(stage, require):
     "Names of required files that are missing"
     missing = [f for f in require if not (stage/f).is_file()]
@@ -395,7 +413,7 @@ def _fill(stage, nb, name, notebook, parameters, started, wall, clean):
     (stage/'manifest.json').write_text(json.dumps(json.loads(canonical_json(manifest)), indent=1, ensure_ascii=False) + '\n', encoding='utf-8')
     (stage/'report.html').write_text(to_html(nb, manifest), encoding='utf-8')
 
-# %% ../nbs/18_report.ipynb #6e2502f5
+# %% ../nbs/18_report.ipynb #e82cbd14
 def ablate(notebook: str|Path,               # .ipynb with a cell tagged `parameters`
            parameters: Mapping|None=None,    # values for them
            out: str|Path='eval_runs',        # where reports live
@@ -416,7 +434,7 @@ def ablate(notebook: str|Path,               # .ipynb with a cell tagged `parame
     write_index(out)
     return folder
 
-# %% ../nbs/18_report.ipynb #7624ca2e
+# %% ../nbs/18_report.ipynb #1adefebf
 def _run(stage, notebook, given, name, require, timeout):
     "Execute, clean and check; the stage is complete when this returns"
     known, out = read_parameters(notebook), stage.parent
@@ -435,7 +453,7 @@ def _run(stage, notebook, given, name, require, timeout):
     if leaks := find_secrets(stage, values): fail(f'a secret stands in {", ".join(leaks)}', f'files with a secret: {leaks}\n', 'Do not print or write it')
     return stage
 
-# %% ../nbs/18_report.ipynb #9979af0f
+# %% ../nbs/18_report.ipynb #af369bb3
 def read_report(folder: str|Path,  # a landed report
                ) -> tuple:         # manifest, summary
     "The manifest of a report and its summary, or None where it has none"
@@ -455,7 +473,7 @@ def report_table(folder: str|Path,  # a landed report
     degraded = df.groupby('strategy').degraded.max()
     return wide.loc[list(dict.fromkeys(df.strategy)), list(dict.fromkeys(df.metric))].rename(index=lambda s: f'{s} ({degraded[s]} degraded)' if degraded[s] else s).rename_axis(index=None, columns=None)
 
-# %% ../nbs/18_report.ipynb #651e70ec
+# %% ../nbs/18_report.ipynb #c43be17b
 def _index_row(folder):
     "One line of the index"
     m, df = read_report(folder)

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['clean_query', 'search', 'asearch']
 
-# %% ../nbs/14_retrieve.ipynb #c32476a4
+# %% ../nbs/14_retrieve.ipynb #9b4c4192
 import asyncio, inspect, math, queue, re, threading, unicodedata
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import perf_counter
 import psycopg
 from fastcore.basics import patch
@@ -18,13 +18,14 @@ from .ranking import GeneratorHit, Hit, Pooled, Ranking, Stage, Trace, match_by_
 from .scope import Scope
 from .strategy import get_strategy
 
-# %% ../nbs/14_retrieve.ipynb #87cac2b6
+# %% ../nbs/14_retrieve.ipynb #87749d47
 _unsearchable = re.compile('[\x00\ud800-\udfff]')
 
 def clean_query(text: str) -> str:
     "`text` as it will be searched; QueryError if there is nothing in it"
     if not isinstance(text, str): raise QueryError(f'a query must be text, got {type(text).__name__}')
     text = unicodedata.normalize('NFC', _unsearchable.sub(' ', text)).strip()
+    if len(text) > 100_000: raise QueryError(f'the query has {len(text):,} characters', hint='At most 100,000 can be searched')
     if not any(c.isprintable() and not c.isspace() for c in text): raise QueryError('the query is empty', hint='Ask something')
     return text
 
@@ -34,7 +35,7 @@ def _check_count(value, what, high):
         raise QueryError(f'{what} must be a whole number from 1 to {high:,}, got {value!r}')
     return value.__index__()
 
-# %% ../nbs/14_retrieve.ipynb #910913b6
+# %% ../nbs/14_retrieve.ipynb #372b209c
 class _Done:
     "What a stage hands over"
     def __init__(self, value, count, info=None): self.value, self.count, self.info = value, count, info or {}
@@ -43,12 +44,12 @@ class _Stopped(Exception): "The search no longer waits for this stage"
 
 class _Job:
     "One stage in a thread of its own"
-    def __init__(self, run, name, kind, work, budget_ms, patient=False, statement_ms=None):
+    def __init__(self, run, name, kind, work, budget_ms, deadline=None, statement_ms=None):
         self.run, self.name, self.kind, self.work, self.budget, self.statement_ms = run, name, kind, work, budget_ms/1000, statement_ms or budget_ms
         self.status = self.error = self.conn = None
         self.done, self.reason, self.connected, self.cancelled = _Done(None, 0), '', False, False
         self.lock, self.idle, self.start = threading.RLock(), threading.Event(), perf_counter()
-        self.end, self.deadline = self.start, run.end if patient else min(self.start + self.budget, run.end)
+        self.end, self.deadline = self.start, deadline or min(self.start + self.budget, run.end)
 
 # %% ../nbs/14_retrieve.ipynb #1d1eaae0
 def _status_of(error):
@@ -57,14 +58,14 @@ def _status_of(error):
     seen = (error, error.__cause__)
     return 'timeout' if any(isinstance(e, late) or e is not None and 'Timeout' in type(e).__name__ for e in seen) else 'error'
 
-# %% ../nbs/14_retrieve.ipynb #fdeade9a
+# %% ../nbs/14_retrieve.ipynb #dff96cd2
 @patch
 def settle(self:_Job, status, done=None, error=None, reason='') -> bool:
     "End the stage, once; True for the caller who ended it"
     with self.lock:
         if self.status: return False
         self.status, self.error, self.end, self.done = status, error, perf_counter(), done or self.done
-        self.reason = reason or (type(error).__name__ if error is not None else '')
+        self.reason = reason or (type(error).__name__ if status == 'error' and error is not None else '')
     self.run.inbox.put(self)
     return True
 
@@ -82,22 +83,24 @@ def restart_clock(self:_Job):
     self.deadline = min(perf_counter() + self.budget, self.run.end)
     self.run.inbox.put(None)
 
-# %% ../nbs/14_retrieve.ipynb #cbba7af2
+# %% ../nbs/14_retrieve.ipynb #89a6da39
 @patch
 @contextmanager
 def session(self:_Job, db):
     "A read-only session that the search can cancel"
-    left = math.ceil((self.deadline - perf_counter())*1000)
-    with db.session(timeout_ms=max(1, min(left, self.statement_ms)), readonly=True) as conn:
+    left = (self.deadline - perf_counter())*1000
+    with db.session(timeout_ms=max(1, int(min(left - min(50, left/10), self.statement_ms))), readonly=True) as conn:
         with self.lock:
             if self.status: raise _Stopped()
             self.conn, self.connected = conn, True
         try: yield conn
         finally:
             with self.lock: self.conn = None
-            if self.cancelled: conn.close()
+            if self.cancelled:
+                with suppress(psycopg.Error): conn.rollback()     # the server is idle when this returns
+                conn.close()
 
-# %% ../nbs/14_retrieve.ipynb #b23faaac
+# %% ../nbs/14_retrieve.ipynb #0cf4c4a3
 @patch
 def cancel(self:_Job):
     "Ask the server to stop the statement of this stage"
@@ -116,7 +119,7 @@ def terminate(self:_Job, db):
         try: db.execute('SELECT pg_terminate_backend(%s)', [self.conn.info.backend_pid])
         except (psycopg.Error, DatabaseError): self.conn.close()
 
-# %% ../nbs/14_retrieve.ipynb #d85971b6
+# %% ../nbs/14_retrieve.ipynb #37f41e33
 @patch
 def reap(self:_Job, db):
     "Stop what a stage still does in the server"
@@ -125,7 +128,7 @@ def reap(self:_Job, db):
         if self.idle.wait(wait): return
     self.terminate(db)
 
-# %% ../nbs/14_retrieve.ipynb #ad4ddf2a
+# %% ../nbs/14_retrieve.ipynb #e9ceb09d
 class _Run:
     "The stages of one search"
     def __init__(self, db, ceiling_ms):
@@ -142,7 +145,7 @@ class _Run:
         return job
     def stop(self): self.cancelled.set(); self.inbox.put(None)
 
-# %% ../nbs/14_retrieve.ipynb #bcf689b8
+# %% ../nbs/14_retrieve.ipynb #ff13c7a9
 @patch
 def wait(self:_Run, then=lambda job: None):
     "Until all stages have ended, each at its deadline at the latest"
@@ -164,11 +167,11 @@ def give_up(self:_Run, job):
 def close(self:_Run):
     "Stop what still runs; wait a moment for the server to be idle"
     for j in self.jobs: self.give_up(j)
-    patience = perf_counter() + .1
+    patience = perf_counter() + .2
     for j in self.jobs:
         if j.status == 'timeout' and j.connected: j.idle.wait(max(0., patience - perf_counter()))
 
-# %% ../nbs/14_retrieve.ipynb #214e2edd
+# %% ../nbs/14_retrieve.ipynb #a9ea436e
 def _loader(embedder):
     "What loads the model of an encoder or of the encoder behind a cache; None where there is nothing to load"
     return getattr(embedder, 'load', None) or getattr(getattr(embedder, 'embedder', None), 'load', None)
@@ -181,7 +184,7 @@ def _encode(embedder, text):
     takes = 'on_overflow' in inspect.signature(embedder.encode).parameters
     return (embedder.encode(text, on_overflow='truncate') if takes else embedder.encode(text)), cut
 
-# %% ../nbs/14_retrieve.ipynb #a4c37c76
+# %% ../nbs/14_retrieve.ipynb #a0707aff
 def _embed_work(embedder, text):
     "The work of the stage `embed`"
     def work(job):
@@ -190,7 +193,7 @@ def _embed_work(embedder, text):
         return _Done(vector, 1, {'truncated': True} if cut else {})
     return work
 
-# %% ../nbs/14_retrieve.ipynb #c0b7666e
+# %% ../nbs/14_retrieve.ipynb #0fb40384
 def _collapse(candidates, unit):
     "[(key, score, passage_id)] with each passage or document once, at its best place"
     out, seen = [], set()
@@ -201,7 +204,7 @@ def _collapse(candidates, unit):
         if key not in seen: seen.add(key); out.append((key, score, c.passage_id))
     return out
 
-# %% ../nbs/14_retrieve.ipynb #cd2ce7bd
+# %% ../nbs/14_retrieve.ipynb #a71b9ff8
 def _list_from(generator, conn, query, scope, depth, unit, params):
     "(rows, info): the collapsed list of one generator, at least `depth` long where the corpus has that many"
     ask = depth if unit == 'passage' else min(10_000, 3*depth)
@@ -220,13 +223,13 @@ def _generate_work(spec, generator, query, scope, depth, unit, db, embedder):
         return _Done(rows, len(rows), info)
     return work
 
-# %% ../nbs/14_retrieve.ipynb #86e2fb31
+# %% ../nbs/14_retrieve.ipynb #e07911cb
 def _check_model(db, embedder, conn):
     "Raise ModelMismatchError if the passages were embedded with another model"
     e = embedder if hasattr(embedder, 'version') else getattr(embedder, 'embedder', None)
     if hasattr(e, 'version'): db.check_embedding(e.version, e.dim, getattr(e, 'model', None), conn)
 
-# %% ../nbs/14_retrieve.ipynb #7d472a2b
+# %% ../nbs/14_retrieve.ipynb #c76b045c
 _keys_sql = dict(
     passage='SELECT p.id, d.content_hash, p.representation, p.ordinal, d.id, d.title FROM passages p JOIN documents d ON d.id = p.document_id WHERE p.id = ANY(%(keys)s) AND ({scope})',
     document="SELECT d.id, d.content_hash, '', 0, d.id, d.title FROM documents d WHERE d.id = ANY(%(keys)s) AND ({scope})")
@@ -240,13 +243,13 @@ def _keys(conn, unit, keys, scope):
     "key -> (content hash, representation, ordinal, document id, title), for what exists and may be seen"
     return {r[0]: r[1:] for r in conn.execute(*_in_scope(_keys_sql[unit], scope, keys=list(keys))).fetchall()} if keys else {}
 
-# %% ../nbs/14_retrieve.ipynb #1725e1cf
+# %% ../nbs/14_retrieve.ipynb #a3250721
 _hit_sql = """SELECT p.id, p.document_id, p.text, p."start", p."end", p.section_path, p.page, p.is_table, p.representation,
   d.title, d.license_class, d.license_source, d.license_reason, d.citation, d.authors, d.journal, d.doi, d.source, d.year, d.url, d.is_retracted, d.retraction_notice
   FROM documents d LEFT JOIN passages p ON p.document_id = d.id AND p.id = ANY(%(passages)s) WHERE d.id = ANY(%(documents)s) AND ({scope})"""
 _hit_fields = 'passage_id document_id text start end section_path page is_table representation title license_class license_source license_reason citation authors journal doi source year url is_retracted retraction_notice'.split()
 
-# %% ../nbs/14_retrieve.ipynb #c78d67fb
+# %% ../nbs/14_retrieve.ipynb #a9e4c1b7
 _lexemes = "(SELECT tsvector_to_array(to_tsvector(value #>> '{}', lexical(%(query)s))) FROM corpus_meta WHERE key = 'text_search_config')".replace("value #>> '{}'", "(value #>> '{}')::regconfig")
 _best_chunk_sql = f"""WITH q AS MATERIALIZED (SELECT {_lexemes} AS terms)
   SELECT DISTINCT ON (p.document_id) p.document_id, p.id FROM passages p, q WHERE p.document_id = ANY(%(documents)s) AND p.representation = 'chunk'
@@ -260,7 +263,7 @@ def _passages_to_show(conn, shown, lists, query):
         found.update(conn.execute(_best_chunk_sql, dict(query=query, documents=missing)).fetchall())
     return found
 
-# %% ../nbs/14_retrieve.ipynb #e9b268c1
+# %% ../nbs/14_retrieve.ipynb #8768d7d4
 def _meaning(strategy):
     "One line about what the fused score is"
     return dict(rrf=f'sum of weight/({strategy.k} + rank) over the generators', convex='weighted mean of min-max scaled scores, 1 is best everywhere',
@@ -282,7 +285,7 @@ def _hits(conn, strategy, scope, query, shown, keys, lists, names):
         return Hit(n, f.score, names[next(iter(g))] if single else name, generators=g, meaning=_meaning(strategy), **fact)
     return [hit(n, f) for n, f in enumerate(shown, 1)]
 
-# %% ../nbs/14_retrieve.ipynb #2b63460a
+# %% ../nbs/14_retrieve.ipynb #fa973e94
 def _evidence_work(strategy, scope, query, limit, lists, names, run):
     "The work of the stage `evidence`: (hits, pool)"
     def work(job):
@@ -303,7 +306,7 @@ def _pool(fused, keys, lists):
     return tuple(Pooled(i, f.id, keys[f.id][3], keys[f.id][4], f.score, f.parts, {n: ranks[n][f.id] for n in f.parts}, {n: scores[n][f.id] for n in f.parts})
                  for i, f in enumerate(fused, 1))
 
-# %% ../nbs/14_retrieve.ipynb #a08214bd
+# %% ../nbs/14_retrieve.ipynb #608f6ae0
 _match_sql = f"""WITH q AS MATERIALIZED (SELECT {_lexemes} AS terms, (value #>> '{{}}')::regconfig AS config FROM corpus_meta WHERE key = 'text_search_config')
   SELECT w FROM q, unnest(%(words)s::text[]) w WHERE tsvector_to_array(to_tsvector(q.config, lexical(w))) && q.terms"""
 
@@ -321,7 +324,7 @@ def _matcher(db, query):
         return {w for w in words if known[w]}
     return match
 
-# %% ../nbs/14_retrieve.ipynb #1120d329
+# %% ../nbs/14_retrieve.ipynb #6fcd1f08
 def _plan(strategy, embedder):
     "[(spec, generator or None, status, reason)]; a status means that it will not run"
     def one(g):
@@ -334,7 +337,7 @@ def _plan(strategy, embedder):
         return g, gen, '', ''
     return [one(g) for g in strategy.generators]
 
-# %% ../nbs/14_retrieve.ipynb #9278a425
+# %% ../nbs/14_retrieve.ipynb #fea2e88c
 def _generate(run, strategy, plan, query, scope, limit, embedder):
     "Run all generators; returns once each has ended"
     def start(spec, gen, vector=None):
@@ -342,7 +345,9 @@ def _generate(run, strategy, plan, query, scope, limit, embedder):
         work = _generate_work(spec, gen, asked, scope, max(spec.limit, limit), strategy.unit, run.db, embedder)
         run.start(spec.name, 'generator', work, spec.timeout_ms + spec.provider_ms, statement_ms=spec.timeout_ms)
     waiting = [(spec, gen) for spec, gen, status, _ in plan if not status and gen.needs_vector]
-    if waiting: run.start('embed', 'embed', _embed_work(embedder, query), strategy.embed_timeout_ms, patient=_loader(embedder) is not None)
+    if waiting and (isinstance(embedder, str) or not (hasattr(embedder, 'encode') or hasattr(embedder, 'encode_queries'))):
+        raise ParameterError(f'an embedder has encode or encode_queries, got {type(embedder).__name__}', hint='Give an encoder (see get_embedder), a QueryCache, or None')
+    if waiting: run.start('embed', 'embed', _embed_work(embedder, query), strategy.embed_timeout_ms, deadline=run.end if _loader(embedder) else None)
     for spec, gen, status, reason in plan:
         if status: run.skip(spec.name, status, reason)
         elif not gen.needs_vector: start(spec, gen)
@@ -353,21 +358,22 @@ def _generate(run, strategy, plan, query, scope, limit, embedder):
             else: run.skip(spec.name, job.status, 'query-vector')
     run.wait(then)
 
-# %% ../nbs/14_retrieve.ipynb #a3c93c71
+# %% ../nbs/14_retrieve.ipynb #e7f382c2
 _wrong_use = (QueryError, StrategyError, ScopeError, ParameterError, ModelMismatchError, SchemaError)
 
 def _raise_what_must_be(run, strict):
     "Raise what a caller has to know; other failures stay in the trace"
     for j in run.jobs:
-        if isinstance(j.error, _wrong_use) or strict and j.error is not None: raise j.error
-        if strict and j.status == 'timeout': raise TimeoutError(f'stage {j.name} took longer than {j.budget:g} s')
+        if isinstance(j.error, _wrong_use): raise j.error
+        if strict and j.status == 'timeout': raise TimeoutError(f'stage {j.name} took longer than {j.budget:g} s') from j.error
+        if strict and j.error is not None: raise j.error
     gens = [j for j in run.jobs if j.kind == 'generator' and j.status not in ('skipped', 'disabled')]
     if not gens or any(j.status in ('success', 'empty') for j in gens): return
     for j in gens:
         if isinstance(j.error, DatabaseError): raise j.error
     if any(j.reason != 'query-vector' and not j.connected for j in gens): run.db._probe()
 
-# %% ../nbs/14_retrieve.ipynb #1e743ee3
+# %% ../nbs/14_retrieve.ipynb #a41dc5af
 def _trace(run, strategy):
     "The trace of a finished search, in the order of the strategy"
     order = {'embed': -1, **{g.name: i for i, g in enumerate(strategy.generators)}, 'evidence': 99}
@@ -383,7 +389,7 @@ def _overall(hits, run):
     ended = {j.status for j in run.jobs if j.kind != 'embed'}
     return 'success' if hits else next((s for s in ('timeout', 'error') if s in ended), 'skipped' if ended <= {'skipped', 'disabled'} else 'empty')
 
-# %% ../nbs/14_retrieve.ipynb #86867f33
+# %% ../nbs/14_retrieve.ipynb #168bb2dc
 def search(db,                        # an open Database
            embedder,                  # encoder, query cache, or None for lexical strategies
            text: str,                 # the question
@@ -404,7 +410,7 @@ def _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict):
     ceiling = (settings().timeout_ms or 3_600_000) if timeout_ms is None else _check_count(timeout_ms, 'timeout_ms', 86_400_000)
     return _Run(db, ceiling), embedder, query, strategy, scope, limit, strict
 
-# %% ../nbs/14_retrieve.ipynb #2df4bc1d
+# %% ../nbs/14_retrieve.ipynb #ccb89514
 def _search(run, embedder, query, strategy, scope, limit, strict):
     "`search` after its arguments were checked"
     plan, common = _plan(strategy, embedder), dict(query=query, strategy=strategy, scope=scope, limit=limit)
@@ -421,13 +427,13 @@ def _with_evidence(run, strategy, plan, scope, query, limit, lists):
     "(hits, pool) of the lists; nothing is fetched where nothing was found"
     if not any(lists.values()): return [], ()
     names = {spec.name: gen.score_name for spec, gen, *_ in plan if gen is not None}
-    job = run.start('evidence', 'evidence', _evidence_work(strategy, scope, query, limit, lists, names, run), max(2000, (run.end - perf_counter())*1000))
-    job.deadline = perf_counter() + job.budget
+    budget = max(2., run.end - perf_counter())
+    job = run.start('evidence', 'evidence', _evidence_work(strategy, scope, query, limit, lists, names, run), budget*1000, deadline=perf_counter() + budget)
     run.wait()
     if job.error is not None and job.status == 'error': raise job.error
     return job.done.value or ([], ())
 
-# %% ../nbs/14_retrieve.ipynb #a9afe0b3
+# %% ../nbs/14_retrieve.ipynb #2ea5dbb1
 async def asearch(db, embedder, text: str, *, strategy='interactive', scope: Scope|None=None, limit: int=10, timeout_ms: int|None=None, strict: bool=False) -> Ranking:
     "`search` as a coroutine; cancelling it cancels its statements"
     loop, args = asyncio.get_running_loop(), _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict)

@@ -41,7 +41,7 @@ def combine_rights(declared: Rights,          # from the manifest or the dataset
     if found is None or tighten(declared.license_class, found.license_class) == declared.license_class: return declared
     return Rights(found.license_class, found.spdx, f'{found.reason} (declared: {declared.license_class}, {declared.reason})')
 
-# %% ../nbs/08_rights.ipynb #1ecc725b
+# %% ../nbs/08_rights.ipynb #87520713
 def _plain(text):
     "Lower case, one kind of dash, no markup, no invisible characters"
     t = unicodedata.normalize('NFKC', html.unescape(text)).casefold()
@@ -52,23 +52,37 @@ def _plain(text):
     t = re.sub(r'(?<=[a-z])\.(?=(?:by|nc|nd|sa)\b)', '-', t)     # cc.by.nc
     return re.sub(r'\s+', ' ', t).strip()
 
-_parts = [(re.compile(p), f' {sign} ') for p, sign in [
-    (r'\ba?cc[\s:/-]*(?:0|zero)(?:[\s-]*v?\.?1\.0)?\b|\bcreative commons (?:public domain dedication|zero)\b|\bcc-?pddc\b', '§CC0'),
-    (r'\bcreative[\s-]?commons?\b|\ba?cc(?=[\s:/.-]*(?:by|nc|nd|sa)\b)|\ba?cc(?=(?:by|nc|nd|sa)+(?![a-z]))|\bcc\b', '§CC'),
-    (r'\b(?:may|must|can|should) ?not be (?:re-?used|used|sold|exploited) (?:for|in) (?:any )?commercial(?: purposes?)?\b|\bnot (?:be )?used for commercial(?: purposes?)?\b|\bnon?[\s-]{0,3}commercial(?:ly)?\b|\bnon[\s-]?com\b|\bnicht[\s-]?kommerziell\w*|\bpas d.?utilisation commerciale\b|\bn[oã]o?[\s-]?comercial\b|\bnon commerciale\b|\bno commercial (?:re-?)?use\b|\bnot for (?:any )?commercial\b|\bnoncommercial\w*|(?<!non[\s-])\bcommercial (?:re-?)?use (?:is |are )?(?:strictly )?(?:prohibited|forbidden|not (?:permitted|allowed))\b|(?<!non[\s-])\bcommercial (?:re-?)?use (?:requires?|needs?) [^.;]{0,40}permission\b', '§NC'),
-    (r'\bnon?[\s-]?deriv(?:ative|ate|ation)?s?(?:[\s-]works?)?\b|\bkeine bearbeitung(?:en)?\b|\bpas de modifications?\b|\bsin[\s-]?obras?[\s-]?derivadas?\b|\bnon opere derivate\b|\bsem deriva\w+', '§ND'),
-    (r'\bshare[\s-]?alike\b|\bweitergabe unter gleichen bedingungen\b|\bpartage (?:dans les memes conditions|dans les mêmes conditions|a l.identique|à l.identique)\b|\bcompartir?[\s-]?igual\b|\bcondividi allo stesso modo\b', '§SA'),
-    (r'\battributions?\b|\bnamensnennung\b|\breconocimiento\b|\batribución\b|\battribuzione\b|\batribuição\b', '§BY')]]
+def _any(*patterns): return re.compile('|'.join(patterns))
 
+_commercial = r'(?<!non[\s-])\bcommercial (?:re-?)?use '
+_parts = {
+    '§CC0': _any(r'\ba?cc[\s:/-]*(?:0|zero)(?:[\s-]*v?\.?1\.0)?\b', r'\bcreative commons (?:public domain dedication|zero)\b', r'\bcc-?pddc\b'),
+    '§CC': _any(r'\bcreative[\s-]?commons?\b', r'\ba?cc(?=[\s:/.-]*(?:by|nc|nd|sa)\b)', r'\ba?cc(?=(?:by|nc|nd|sa)+(?![a-z]))', r'\bcc\b'),
+    '§NC': _any(r'\b(?:may|must|can|should) ?not be (?:re-?used|used|sold|exploited) (?:for|in) (?:any )?commercial(?: purposes?)?\b',
+                r'\bnot (?:be )?used for commercial(?: purposes?)?\b', r'\bnot for (?:any )?commercial\b', r'\bno commercial (?:re-?)?use\b',
+                r'\bnon?[\s-]{0,3}commercial(?:ly)?\b', r'\bnoncommercial\w*', r'\bnon[\s-]?com\b', r'\bnicht[\s-]?kommerziell\w*',
+                r'\bpas d.?utilisation commerciale\b', r'\bn[oã]o?[\s-]?comercial\b', r'\bnon commerciale\b',
+                _commercial + r'(?:is |are )?(?:strictly )?(?:prohibited|forbidden|not (?:permitted|allowed))\b',
+                _commercial + r'(?:requires?|needs?) [^.;]{0,40}permission\b'),
+    '§ND': _any(r'\bnon?[\s-]?deriv(?:ative|ate|ation)?s?(?:[\s-]works?)?\b', r'\bkeine bearbeitung(?:en)?\b', r'\bpas de modifications?\b',
+                r'\bsin[\s-]?obras?[\s-]?derivadas?\b', r'\bnon opere derivate\b', r'\bsem deriva\w+'),
+    '§SA': _any(r'\bshare[\s-]?alike\b', r'\bweitergabe unter gleichen bedingungen\b', r'\bpartage (?:dans les m[eê]mes conditions|[aà] l.identique)\b',
+                r'\bcompartir?[\s-]?igual\b', r'\bcondividi allo stesso modo\b'),
+    '§BY': _any(r'\battributions?\b', r'\bnamensnennung\b', r'\breconocimiento\b', r'\batribución\b', r'\battribuzione\b', r'\batribuição\b')}
+
+# %% ../nbs/08_rights.ipynb #d81c462d
 def _signs(plain):
     "The plain text with licence parts as signs"
-    for pattern, sign in _parts: plain = pattern.sub(sign, plain)
+    for sign, pattern in _parts.items(): plain = pattern.sub(f' {sign} ', plain)
     return re.findall(r'§[A-Z0]+|\d+(?:\.\d+)*|[^\W\d_]+|[.,;:()\[\]/+&©]', plain)
 
-# %% ../nbs/08_rights.ipynb #fc683379
-_filler = set('license licence licenses licences licensed international unported generic intl version v ver public the deed legalcode port ( ) [ ] . , ; : / + & and'.split())
-_places = dict(igo='IGO', intergovernmental='IGO', us='US', usa='US', uk='UK', de='DE', deutschland='DE', germany='DE', at='AT', austria='AT', österreich='AT', au='AU', australia='AU', nl='NL', netherlands='NL', nederland='NL', fr='FR', france='FR', jp='JP', japan='JP')
-_places |= {w: '??' for w in 'spain españa italy italia brazil brasil canada china england scotland switzerland schweiz sweden sverige poland polska portugal korea taiwan india denmark danmark norway norge finland greece hungary mexico argentina chile colombia peru ireland'.split()}
+# %% ../nbs/08_rights.ipynb #5cd73e7b
+_filler = set("""license licence licenses licences licensed international unported generic intl version v ver public the deed legalcode
+    port and & ( ) [ ] . , ; : / +""".split())
+_places = dict(igo='IGO', intergovernmental='IGO', us='US', usa='US', uk='UK', de='DE', deutschland='DE', germany='DE', at='AT', austria='AT',
+               österreich='AT', au='AU', australia='AU', nl='NL', netherlands='NL', nederland='NL', fr='FR', france='FR', jp='JP', japan='JP')
+_places |= dict.fromkeys("""spain españa italy italia brazil brasil canada china england scotland switzerland schweiz sweden sverige poland polska
+    portugal korea taiwan india denmark danmark norway norge finland greece hungary mexico argentina chile colombia peru ireland""".split(), '??')
 _english = set('the a an its their our his her elsevier springer wiley nature author authors publisher permission us we you which who'.split())
 _compact = re.compile(r'(?:by|nc|nd|sa)+')
 
@@ -93,10 +107,10 @@ def _mention(tokens, i):
         j += 1
     return parts, version, port, j
 
-# %% ../nbs/08_rights.ipynb #7d5a2a8a
+# %% ../nbs/08_rights.ipynb #8942e9d6
 _versions = {'1.0', '2.0', '2.5', '3.0', '4.0'}
-_ports = {'BY-3.0': 'AT AU DE IGO NL US', 'BY-2.5': 'AU', 'BY-SA-3.0': 'AT DE IGO', 'BY-SA-2.0': 'UK', 'BY-SA-2.1': 'JP', 'BY-NC-3.0': 'DE', 'BY-ND-3.0': 'DE',
-          'BY-NC-ND-3.0': 'DE IGO', 'BY-NC-SA-3.0': 'DE IGO', 'BY-NC-SA-2.0': 'DE FR UK'}
+_ports = {'BY-3.0': 'AT AU DE IGO NL US', 'BY-2.5': 'AU', 'BY-SA-3.0': 'AT DE IGO', 'BY-SA-2.0': 'UK', 'BY-SA-2.1': 'JP', 'BY-NC-3.0': 'DE',
+          'BY-ND-3.0': 'DE', 'BY-NC-ND-3.0': 'DE IGO', 'BY-NC-SA-3.0': 'DE IGO', 'BY-NC-SA-2.0': 'DE FR UK'}
 
 def _cc(parts: set, version=None, port=None) -> Rights:
     "Rights of a Creative Commons licence made of `parts`"
@@ -110,7 +124,7 @@ def _cc(parts: set, version=None, port=None) -> Rights:
     why = ' '.join(x for x in ('Creative Commons', name, version, port) if x and x != '??')
     return Rights('open_noncommercial' if closed else 'open_commercial', f'CC-{full}' if known else None, why + (f': {"; ".join(closed)}' if closed else ''))
 
-# %% ../nbs/08_rights.ipynb #be14e86b
+# %% ../nbs/08_rights.ipynb #eb58a778
 _cc_url = re.compile(r'(?:https?://|//)?(?:www\.)?creativecommons\.org/(?:licen[sc]es?|publicdomain)/([a-z0-9+-]+)(?:/(\d\.\d))?(?:/([a-z]{2,3})(?![\w.]))?[\w./#?=-]*')
 
 def _cc_urls(plain):
@@ -124,18 +138,19 @@ def _cc_urls(plain):
         else: found.append(Rights('unknown', None, f'Creative Commons URL of an unknown licence {code!r}'))
     return found, _cc_url.sub(' ', plain)
 
-# %% ../nbs/08_rights.ipynb #a897ffe0
-_spdx = {i.casefold(): (i, c) for c, ids in {
-    'public': 'CC0-1.0 CC-PDDC PDDL-1.0 Unlicense 0BSD NIST-PD NIST-PD-fallback SAX-PD libselinux-1.0 blessing',
-    'open_commercial': '''MIT MIT-0 Apache-1.1 Apache-2.0 BSD-1-Clause BSD-2-Clause BSD-3-Clause BSD-4-Clause BSD-3-Clause-Clear ISC Zlib BSL-1.0 MPL-1.1 MPL-2.0 EPL-1.0 EPL-2.0
-        GPL-1.0-only GPL-2.0 GPL-2.0-only GPL-2.0-or-later GPL-3.0 GPL-3.0-only GPL-3.0-or-later LGPL-2.1 LGPL-2.1-only LGPL-2.1-or-later LGPL-3.0 LGPL-3.0-only LGPL-3.0-or-later
-        AGPL-3.0 AGPL-3.0-only AGPL-3.0-or-later GFDL-1.1 GFDL-1.2 GFDL-1.3 GFDL-1.1-only GFDL-1.2-only GFDL-1.3-only GFDL-1.1-or-later GFDL-1.2-or-later GFDL-1.3-or-later Artistic-2.0
-        EUPL-1.1 EUPL-1.2 CECILL-2.1 CECILL-B WTFPL OGL-UK-1.0 OGL-UK-2.0 OGL-UK-3.0 OGL-Canada-2.0 etalab-2.0 DL-DE-BY-2.0 ODbL-1.0 ODC-By-1.0 CDLA-Permissive-1.0 CDLA-Permissive-2.0
-        CDLA-Sharing-1.0 OFL-1.1 FAL-1.3 LAL-1.3 NLOD-1.0 NLOD-2.0 Python-2.0 PSF-2.0 PostgreSQL MulanPSL-2.0''',
+# %% ../nbs/08_rights.ipynb #4498f66e
+_ids = {
+    'public': 'CC0-1.0 CC-PDDC PDDL-1.0 Unlicense 0BSD NIST-PD NIST-PD-fallback SAX-PD libselinux-1.0 blessing DL-DE-ZERO-2.0',
+    'open_commercial': """MIT MIT-0 Apache-1.1 Apache-2.0 BSD-1-Clause BSD-2-Clause BSD-3-Clause BSD-4-Clause BSD-3-Clause-Clear ISC Zlib BSL-1.0
+        MPL-1.1 MPL-2.0 EPL-1.0 EPL-2.0 GPL-1.0-only GPL-2.0 GPL-2.0-only GPL-2.0-or-later GPL-3.0 GPL-3.0-only GPL-3.0-or-later
+        LGPL-2.1 LGPL-2.1-only LGPL-2.1-or-later LGPL-3.0 LGPL-3.0-only LGPL-3.0-or-later AGPL-3.0 AGPL-3.0-only AGPL-3.0-or-later
+        GFDL-1.1 GFDL-1.2 GFDL-1.3 GFDL-1.1-only GFDL-1.2-only GFDL-1.3-only GFDL-1.1-or-later GFDL-1.2-or-later GFDL-1.3-or-later
+        Artistic-2.0 EUPL-1.1 EUPL-1.2 CECILL-2.1 CECILL-B WTFPL OGL-UK-1.0 OGL-UK-2.0 OGL-UK-3.0 OGL-Canada-2.0 etalab-2.0
+        DL-DE-BY-2.0 ODbL-1.0 ODC-By-1.0 CDLA-Permissive-1.0 CDLA-Permissive-2.0 CDLA-Sharing-1.0 OFL-1.1 LAL-1.3 NLOD-1.0 NLOD-2.0
+        Python-2.0 PSF-2.0 PostgreSQL MulanPSL-2.0""",
     'open_noncommercial': 'PolyForm-Noncommercial-1.0.0 NCGL-UK-2.0',
-    'restricted': 'Elastic-2.0 BUSL-1.1'}.items() for i in ids.split()}
-_spdx |= {'dl-de-zero-2.0': ('DL-DE-ZERO-2.0', 'public')}
-
+    'restricted': 'Elastic-2.0 BUSL-1.1'}
+_spdx = {i.casefold(): (i, c) for c, ids in _ids.items() for i in ids.split()}
 _cc_id = re.compile(r'cc-((?:by|nc|nd|sa)(?:-(?:by|nc|nd|sa))*)-(\d\.\d)(?:-([a-z]{2,3}))?')
 
 def _one_id(token):
@@ -144,7 +159,7 @@ def _one_id(token):
     if t in _spdx: return Rights(_spdx[t][1], _spdx[t][0], f'SPDX {_spdx[t][0]}')
     if m := _cc_id.fullmatch(t): return _cc({p.upper() for p in m[1].split('-')}, m[2], m[3])
 
-# %% ../nbs/08_rights.ipynb #0b0e934a
+# %% ../nbs/08_rights.ipynb #596902dc
 def _expression(text):
     "Rights of an SPDX expression such as `MIT OR (CC-BY-4.0 AND CC0-1.0)`, or None where it is none"
     tokens = re.findall(r'[()]|[^\s()]+', text.strip())
@@ -170,59 +185,85 @@ def _expression(text):
     except (ValueError, IndexError): return None
     return None if tokens else Rights(r.license_class, None, f'SPDX expression, decided by {r.spdx or r.reason}')
 
-# %% ../nbs/08_rights.ipynb #c4acbcb9
-_names = [(re.compile(p), c, n) for p, c, n in [
-    (r'\bmit[\s-]licen[sc]e\b', 'open_commercial', 'MIT'), (r'\bapache(?: software)?[\s-]*(?:public )?licen[sc]e\b|\bapache[\s-]*(?:version |v)?2(?:\.0)?\b', 'open_commercial', 'Apache'),
-    (r'\bbsd[\s-]*[23][\s-]*clause|\b(?:new|modified|revised|simplified|[23][\s-]*clause) bsd\b|\bbsd licen[sc]e\b', 'open_commercial', 'BSD'),
-    (r'\bgnu (?:affero |lesser )?general public licen[sc]e\b|(?<![a-z])[al]?gpl[\s-]*(?:v|version)?\s*[23]?\b', 'open_commercial', 'GNU GPL'),
-    (r'\bgnu free documentation licen[sc]e\b|\bgfdl\b', 'open_commercial', 'GNU FDL'), (r'\bmozilla public licen[sc]e\b', 'open_commercial', 'Mozilla'),
-    (r'\bopen government licen[sc]e\b|\bogl\b(?=[\s-]*(?:uk|v|3|2))', 'open_commercial', 'Open Government'), (r'\blicence ouverte\b|\betalab\b', 'open_commercial', 'Etalab'),
-    (r'\bopen database licen[sc]e\b|\bodbl\b', 'open_commercial', 'Open Database'), (r'\bopen data commons attribution\b|\bodc-by\b', 'open_commercial', 'ODC Attribution'),
-    (r'\bpublic domain dedication (?:and|&) licen[sc]e\b|\bpddl\b', 'public', 'ODC Public Domain')]]
+# %% ../nbs/08_rights.ipynb #8d6d5669
+_names = {
+    'MIT': _any(r'\bmit[\s-]licen[sc]e\b'),
+    'Apache': _any(r'\bapache(?: software)?[\s-]*(?:public )?licen[sc]e\b', r'\bapache[\s-]*(?:version |v)?2(?:\.0)?\b'),
+    'BSD': _any(r'\bbsd[\s-]*[23][\s-]*clause', r'\b(?:new|modified|revised|simplified|[23][\s-]*clause) bsd\b', r'\bbsd licen[sc]e\b'),
+    'GNU GPL': _any(r'\bgnu (?:affero |lesser )?general public licen[sc]e\b', r'(?<![a-z])[al]?gpl[\s-]*(?:v|version)?\s*[23]?\b'),
+    'GNU FDL': _any(r'\bgnu free documentation licen[sc]e\b', r'\bgfdl\b'), 'Mozilla': _any(r'\bmozilla public licen[sc]e\b'),
+    'Open Government': _any(r'\bopen government licen[sc]e\b', r'\bogl\b(?=[\s-]*(?:uk|v|3|2))'), 'Etalab': _any(r'\blicence ouverte\b', r'\betalab\b'),
+    'Open Database': _any(r'\bopen database licen[sc]e\b', r'\bodbl\b'), 'ODC Attribution': _any(r'\bopen data commons attribution\b', r'\bodc-by\b'),
+    'ODC Public Domain': _any(r'\bpublic domain dedication (?:and|&) licen[sc]e\b', r'\bpddl\b')}
 
 def _by_name(plain):
     "Rights of licences named in prose; the version is not read, so no SPDX identifier is claimed"
-    return [Rights(c, None, f'{n} licence') for p, c, n in _names if p.search(plain)]
+    return [Rights('public' if n == 'ODC Public Domain' else 'open_commercial', None, f'{n} licence') for n, p in _names.items() if p.search(plain)]
 
-# %% ../nbs/08_rights.ipynb #da7a6fa1
+# %% ../nbs/08_rights.ipynb #81b75610
 _us = r'(?:u\.? ?s\.? ?|united states |federal ){1,3}'
 _gov = rf'{_us}government'
 _agency = rf'(?:{_gov}|nasa|nih|usda|nist|noaa|usgs)'
-_copies = r'(?:re-?publication|re-?distribution|distribution|reproduction|re-?use|reprinting|copying|use)'
-_strong = [(re.compile(p), c, w) for p, c, w in [
-    (r'\ball rights? (?:are )?reserved\b|\balle rechte vorbehalten\b|\btous droits r[eé]serv[eé]s\b', 'restricted', 'all rights reserved'),
-    (r'\bno re-?use (?:is )?(?:allowed|permitted)?|\bno (?:part|portion) of this [^.]{0,60}may be\b|\b(?:may|must|can|should) ?not be (?:reproduced|redistributed|copied|re-?used|distributed|shared|posted|used)\b|\bnot to be (?:reproduced|redistributed|copied|re-?used|distributed)\b', 'restricted', 'reuse forbidden'),
-    (rf'\b{_copies}\b[^.§]{{0,60}}\b(?:is|are) (?:strictly )?(?:prohibited|forbidden|not (?:permitted|allowed))\b', 'restricted', 'reuse forbidden'),
-    (rf'\b{_copies}\b[^.§]{{0,60}}\b(?:requires?|needs?|only with|subject to)\b[^.]{{0,40}}\bpermission|\bpermissions? (?:is |are )?required\b', 'restricted', 'reuse needs permission'),
-    (r'\b(?:personal|internal|private) use only\b|\bpersonal use (?:of this material )?is permitted\b', 'restricted', 'personal use only'),
-    (r'\barxiv\.org/licen[sc]es/(?:nonexclusive-distrib|assumed)|\barxiv[\w .,-]{0,20}(?:perpetual|non-?exclusive)|\bnonexclusive-distrib\b', 'restricted', 'arXiv may distribute it, nobody else'),
-    (r'elsevier[\w./ -]{0,40}user[\s-]?licen[sc]e|\boa user licen[sc]e\b|/tdm\b|\btdm[\s-](?:user)?licen[sc]e|/text-and-data-mining|termsandconditions|\bsubject always to the full conditions of use\b|\bjournals default licen[sc]e\b|\brightsstatements\.org/\w+/inc(?!-nc)', 'restricted', "publisher's own licence without redistribution"),
-    (r'\bauthor ?choice\b', 'open_noncommercial', 'ACS AuthorChoice: redistribution without commercial use'), (r'\brightsstatements\.org/\w+/(?:inc|noc)-nc', 'open_noncommercial', 'rights statement: non-commercial use')]]
-_strong += [(re.compile(p), 'public', w) for p, w in [
-    (rf'\b(?:is|are|as|being) (?:an? )?(?:official )?works? of (?:the )?{_agency}\b|^(?:an? )?(?:official )?(?:works? of (?:the )?{_agency}|{_gov} (?:works?|publications?|documents?))\b|\b(?:is|are|as) an? {_gov} (?:works?|publication)\b|\b(?:employees? of (?:the )?{_gov}|{_gov} employees?)\b|\busa\.gov/(?:publicdomain|government-works)', 'work of the US government'),
-    (r'\b17 u\.? ?s\.? ?c\.? ?(?:§|section|sec\.)? ?105\b|\bnot subject to (?:u\.?s\.? )?copyright\b|\bnot protected by (?:u\.?s\.? )?copyright\b|\bno known copyright\b|\bno rights reserved\b|\bfree of (?:known )?copyright\b|\bcopyright[\s-]free\b', 'not under copyright'),
-    (r'\bpublic[\s-]?domain\b|^pd$|\bpdm\b|\brightsstatements\.org/\w+/noc-us|\bno copyright - united states\b|\bgemeinfrei\b|\bdomaine public\b|\bdominio público\b', 'public domain')]]
-_weak = [(re.compile(p), 'restricted', w) for p, w in [
-    (r'©|\bcopyright\b|\(c\) ?(?:19|20)\d\d', 'copyright notice without a licence'), (r'\bexclusive licen[sc]e', 'exclusive licence of a publisher'),
-    (r'\bclosed(?:[\s-]?access)?$|\brestricted[\s-]?access\b|\bembargo|\bpaywall|\bsubscription\b|\bproprietary\b|\bconfidential\b|\bfair use\b|\bfor (?:your )?personal use\b', 'use limited by its owner')]]
+_public = {
+    'work of the US government': _any(
+        rf'\b(?:is|are|as|being) (?:an? )?(?:official )?works? of (?:the )?{_agency}\b', rf'^(?:an? )?(?:official )?works? of (?:the )?{_agency}\b',
+        rf'^(?:an? )?(?:official )?{_gov} (?:works?|publications?|documents?)\b', rf'\b(?:is|are|as) an? {_gov} (?:works?|publication)\b',
+        rf'\bemployees? of (?:the )?{_gov}\b', rf'\b{_gov} employees?\b', r'\busa\.gov/(?:publicdomain|government-works)'),
+    'not under copyright': _any(
+        r'\b17 u\.? ?s\.? ?c\.? ?(?:§|section|sec\.)? ?105\b', r'\bnot (?:subject to|protected by) (?:u\.?s\.? )?copyright\b', r'\bno known copyright\b',
+        r'\bno rights reserved\b', r'\bfree of (?:known )?copyright\b', r'\bcopyright[\s-]free\b'),
+    'public domain': _any(
+        r'\bpublic[\s-]?domain\b', r'^pd$', r'\bpdm\b', r'\brightsstatements\.org/\w+/noc-us', r'\bno copyright - united states\b',
+        r'\bgemeinfrei\b', r'\bdomaine public\b', r'\bdominio público\b')}
 
-# %% ../nbs/08_rights.ipynb #b7e8b293
+# %% ../nbs/08_rights.ipynb #295b438e
+_copies = r'\b(?:re-?publication|re-?distribution|distribution|reproduction|re-?use|reprinting|copying|use)\b[^.§]{0,60}\b'
+_done = r'(?:reproduced|redistributed|copied|re-?used|distributed|shared|posted|used)\b'
+_closed = {
+    'all rights reserved': _any(r'\ball rights? (?:are )?reserved\b', r'\balle rechte vorbehalten\b', r'\btous droits r[eé]serv[eé]s\b'),
+    'reuse forbidden': _any(
+        r'\bno re-?use\b', r'\bno (?:part|portion) of this [^.]{0,60}may be\b', rf'\b(?:may|must|can|should) ?not be {_done}', rf'\bnot to be {_done}',
+        _copies + r'(?:is|are) (?:strictly )?(?:prohibited|forbidden|not (?:permitted|allowed))\b'),
+    'reuse needs permission': _any(_copies + r'(?:requires?|needs?|only with|subject to)\b[^.]{0,40}\bpermission', r'\bpermissions? (?:is |are )?required\b'),
+    'personal use only': _any(r'\b(?:personal|internal|private) use only\b', r'\bpersonal use (?:of this material )?is permitted\b'),
+    'arXiv may distribute it, nobody else': _any(
+        r'\barxiv\.org/licen[sc]es/(?:nonexclusive-distrib|assumed)', r'\barxiv[\w .,-]{0,20}(?:perpetual|non-?exclusive)', r'\bnonexclusive-distrib\b'),
+    "publisher's own licence without redistribution": _any(
+        r'elsevier[\w./ -]{0,40}user[\s-]?licen[sc]e', r'\boa user licen[sc]e\b', r'/tdm\b', r'\btdm[\s-](?:user)?licen[sc]e', r'/text-and-data-mining',
+        r'termsandconditions', r'\bsubject always to the full conditions of use\b', r'\bjournals default licen[sc]e\b', r'\brightsstatements\.org/\w+/inc(?!-nc)')}
+_noncommercial = {'redistribution without commercial use': _any(r'\bauthor ?choice\b', r'\brightsstatements\.org/\w+/(?:inc|noc)-nc')}
+_weak = {
+    'copyright notice without a licence': _any(r'©', r'\bcopyright\b', r'\(c\) ?(?:19|20)\d\d'), 'exclusive licence of a publisher': _any(r'\bexclusive licen[sc]e'),
+    'use limited by its owner': _any(
+        r'\bclosed(?:[\s-]?access)?$', r'\brestricted[\s-]?access\b', r'\bembargo', r'\bpaywall', r'\bsubscription\b', r'\bproprietary\b', r'\bconfidential\b',
+        r'\bfair use\b', r'\bfor (?:your )?personal use\b')}
+
+# %% ../nbs/08_rights.ipynb #8ba47b28
 _article = r'(?:an? |the |any |valid |open )*'
-_doubt = re.compile('|'.join([
-    rf"\b(?:not|isn.?t|aren.?t|never|no longer|neither|cannot|can.?t)\s+(?:yet |been |be |being |a |an |made |published )*(?:licen[sc]ed|covered|released|distributed|available under|published under|open[\s-]access|(?:in )?(?:the )?public[\s-]domain|subject to {_article}(?:cc|creative)|under {_article}(?:cc|creative)|available (?:under|as) {_article}(?:cc|creative)|cc\b|creative commons)",
+_before = r'(?:yet |been |be |being |a |an |made |published )*'
+_doubt = _any(
+    rf"\b(?:not|isn.?t|aren.?t|never|no longer|neither|cannot|can.?t)\s+{_before}(?:licen[sc]ed|covered|released|distributed|available under|published under"
+    rf"|open[\s-]access|(?:in )?(?:the )?public[\s-]domain|(?:subject to|under|available (?:under|as)) {_article}(?:cc|creative)|cc\b|creative commons)",
     rf'\b(?:no|without|non|formerly|previously|unless|if|whether|unclear|possibly|perhaps|maybe|un)[\s-]+{_article}(?:cc\b|creative commons|public[\s-]domain)',
-    r'\b(?:does|do|did|may|might) not apply\b|\bnot applicable\b|\b(?:cc|licen[sc]e|by|nc|nd|sa|domain)[\s-]like\b|\bpending\b|\bembargo|\bto be (?:confirmed|decided|determined)\b|\b(?:revoked|withdrawn|expired)\b|\?$']))
-_traps = re.compile(rf'\bif (?:the )?material is not included in[^.]*|\bno claim to (?:original )?{_gov} works?|{_gov}[^.;]{{0,80}}\b(?:retains?|reserves?|has|license|licence)\b[^.;]*|\bcommercial(?:ly)? ?(?:and|or|as well as|/) ?non[\s-]?commercial(?:ly)?\b|\bnon[\s-]?commercial(?:ly)? ?(?:and|or|as well as|/) ?commercial(?:ly)?\b|\bno (?:further |prior |special |additional )?permissions? (?:is |are )?(?:required|needed|necessary)\b|\bwithout (?:asking |the need for |needing |requiring |seeking )?(?:the )?(?:further |prior |special |additional )?permission\b')
+    r'\b(?:does|do|did|may|might) not apply\b', r'\bnot applicable\b', r'\b(?:cc|licen[sc]e|by|nc|nd|sa|domain)[\s-]like\b', r'\bpending\b', r'\bembargo',
+    r'\bto be (?:confirmed|decided|determined)\b', r'\b(?:revoked|withdrawn|expired)\b', r'\?$')
+_both = r'commercial(?:ly)? ?(?:and|or|as well as|/) ?non[\s-]?commercial(?:ly)?|non[\s-]?commercial(?:ly)? ?(?:and|or|as well as|/) ?commercial(?:ly)?'
+_traps = _any(
+    r'\bif (?:the )?material is not included in[^.]*', rf'\bno claim to (?:original )?{_gov} works?',
+    rf'{_gov}[^.;]{{0,80}}\b(?:retains?|reserves?|has|license|licence)\b[^.;]*',
+    rf'\b(?:{_both})\b', r'\bno (?:further |prior |special |additional )?permissions? (?:is |are )?(?:required|needed|necessary)\b',
+    r'\bwithout (?:asking |the need for |needing |requiring |seeking )?(?:the )?(?:further |prior |special |additional )?permission\b')
 
+# %% ../nbs/08_rights.ipynb #b872f40d
 def _wording(plain):
     "(strong findings, weak findings) in the sentences of a notice"
-    plain = _parts[2][0].sub(' §NC ', plain)
-    strong = [Rights(c, None, w) for p, c, w in _strong if p.search(plain)]
-    return strong, [Rights(c, None, w) for p, c, w in _weak if p.search(plain)]
+    plain = _parts['§NC'].sub(' §NC ', plain)
+    def found(patterns, c): return [Rights(c, None, why) for why, p in patterns.items() if p.search(plain)]
+    return found(_closed, 'restricted') + found(_noncommercial, 'open_noncommercial') + found(_public, 'public'), found(_weak, 'restricted')
 
-# %% ../nbs/08_rights.ipynb #f62b4168
-_placeholders = set('none null nil n/a na nan - -- ? unspecified undefined unclear other custom tbd todo varies various other-oa implied-oa'.split()) | {
-    'not specified', 'see website', 'not applicable', 'not given', 'no license', 'no licence', 'unknown license', 'unknown licence'}
+# %% ../nbs/08_rights.ipynb #319c7748
+_placeholders = {*'none null nil n/a na nan - -- ? unspecified undefined unclear other custom tbd todo varies various other-oa implied-oa'.split(),
+                 'not specified', 'see website', 'not applicable', 'not given', 'no license', 'no licence', 'unknown license', 'unknown licence'}
 
 def _cc_text(tokens):
     "(rights of Creative Commons mentions in words, whether a mention named no licence, signs outside mentions)"
@@ -230,21 +271,24 @@ def _cc_text(tokens):
     while i < len(tokens):
         t = tokens[i]
         if t == '§CC0': found.append(_cc({'CC0'})); i += 1; continue
-        if t != '§CC' and not (t == '§BY' and i + 1 < len(tokens) and (tokens[i+1] in ('§NC', '§ND', '§SA') or re.fullmatch(r'[1-4]\.\d', tokens[i+1]))):
-            outside |= {t[1:]} & {'NC', 'ND'} if t[0] == '§' else set(); i += 1; continue
+        after = tokens[i+1] if i + 1 < len(tokens) else ''
+        if t != '§CC' and not (t == '§BY' and (after in ('§NC', '§ND', '§SA') or re.fullmatch(r'[1-4]\.\d', after))):
+            if t in ('§NC', '§ND'): outside.add(t[1:])
+            i += 1; continue
         parts, version, port, j = _mention(tokens, i)
         if parts: found.append(_cc(parts, version, port))
         else: bare = True
         i = max(j, i + 1)
     return found, bare, outside
 
-# %% ../nbs/08_rights.ipynb #300d9ee6
+# %% ../nbs/08_rights.ipynb #ca2e0fff
 def classify_license(text: str|None,   # what the document, its manifest or a registry says
                     ) -> Rights:       # never raises; what is not understood is unknown, with the reason
     "The licence class of a free text: identifier, name, URL or a publisher's sentences"
     if not isinstance(text, str) or not text.strip(): return Rights('unknown', None, 'no licence given')
     raw, plain = text.strip(), _plain(text[:20_000])
-    if (own := plain.replace('-', '_').replace(' ', '_')) in LICENSE_CLASSES: return Rights(own, None, 'class given as such' if own != 'unknown' else 'declared unknown')
+    own = plain.replace('-', '_').replace(' ', '_')
+    if own in LICENSE_CLASSES: return Rights(own, None, 'class given as such' if own != 'unknown' else 'declared unknown')
     if plain in _placeholders: return Rights('unknown', None, f'{_show(raw)} names no licence')
     if found := _one_id(raw) or _expression(raw): return found
     urls, rest = _cc_urls(plain)
@@ -252,14 +296,18 @@ def classify_license(text: str|None,   # what the document, its manifest or a re
     named, bare, outside = _cc_text(_signs(_bare_parts(rest)))
     strong, weak = _wording(rest)
     strong = [r for r in strong if not (r.reason == 'public domain' and any(f.spdx == 'CC0-1.0' for f in urls + named))]
-    found = urls + named + [r for r in map(_one_id, re.findall(r'spdx\.org/licenses/([\w.+-]+?)(?:\.html)?(?=[\s,;]|$)', rest)) if r] + _by_name(rest) + strong
+    linked = [r for r in map(_one_id, re.findall(r'spdx\.org/licenses/([\w.+-]+?)(?:\.html)?(?=[\s,;]|$)', rest)) if r]
+    found = urls + named + linked + _by_name(rest) + strong
     if found and _doubt.search(rest): return Rights('unknown', None, f'{_show(raw)} names a licence and doubts it')
-    if {r.license_class for r in found} == {'public'} and _holder.search(rest): return Rights('unknown', None, f'contradictory: {found[0].reason}, and a copyright notice')
+    if {r.license_class for r in found} == {'public'} and _holder.search(rest):
+        return Rights('unknown', None, f'contradictory: {found[0].reason}, and a copyright notice')
     access = re.search(r'\bopen[\s-]?access\b', rest)
     return _agree(found or ([] if bare or outside or access else weak), outside, bare, access, raw)
 
-# %% ../nbs/08_rights.ipynb #318247fb
+# %% ../nbs/08_rights.ipynb #5b3d12e3
 _holder = re.compile(r'©|\(c\) ?(?:19|20)\d\d|\bcopyright (?:\(c\)|(?:19|20)\d\d|held|by)')
+
+_permits = re.compile(r'(?i)\b(?:permit|allow|free|distribut|use|reus|re-us|licen[sc])')
 
 def _show(raw): return repr(raw if len(raw) <= 80 else raw[:77] + '…')
 
@@ -273,13 +321,16 @@ def _agree(found, outside, bare, access, raw):
     classes = {f.license_class for f in found}
     reasons = '; '.join(dict.fromkeys(f.reason for f in found))
     if len(classes) > 1: return Rights('unknown', None, f'contradictory: {reasons}')
-    if not found and 'NC' in outside and (bare or re.search(r'(?i)\b(?:permit|allow|free|distribut|use|reus|re-us|licen[sc])', raw)): return Rights('open_noncommercial', None, 'non-commercial use permitted')
-    if not found: return Rights('unknown', None, f'{_show(raw)} ' + ('says Creative Commons, but not which licence' if bare else 'says who may read it, not who may reuse it' if access else 'is not recognised'))
-    if outside and classes <= {'public', 'open_commercial'}: return Rights('unknown', None, f'contradictory: {reasons}, but {" and ".join(sorted(outside))} is said as well')
+    if not found and 'NC' in outside and (bare or _permits.search(raw)): return Rights('open_noncommercial', None, 'non-commercial use permitted')
+    if not found:
+        what = 'says Creative Commons, but not which licence' if bare else 'says who may read it, not who may reuse it' if access else 'is not recognised'
+        return Rights('unknown', None, f'{_show(raw)} {what}')
+    if outside and classes <= {'public', 'open_commercial'}:
+        return Rights('unknown', None, f'contradictory: {reasons}, but {" and ".join(sorted(outside))} is said as well')
     ids = {f.spdx for f in found if f.spdx}
     return Rights(classes.pop(), ids.pop() if len(ids) == 1 else None, reasons)
 
-# %% ../nbs/08_rights.ipynb #4a86e210
+# %% ../nbs/08_rights.ipynb #0f6b4649
 _fields = dict(path=str, title=str, authors=list, year=int, doi=str, journal=str, url=str, license=str, license_source=str, source=str, meta=dict)
 _kinds = {str: 'a string', list: 'a list of strings', int: 'a whole number', dict: 'an object'}
 
@@ -302,12 +353,12 @@ class ManifestEntry:
     @property
     def rights(self) -> Rights: return classify_license(self.license)
 
-# %% ../nbs/08_rights.ipynb #1431eecf
+# %% ../nbs/08_rights.ipynb #a1701d0b
 def clean_doi(doi: str) -> str:
     "A DOI without resolver or label, in lower case, as DOIs are compared"
     return re.sub(r'^(?:(?:https?://)?(?:dx\.|www\.)?doi\.org/|doi:?\s*)', '', doi.strip(), flags=re.I).lower()
 
-# %% ../nbs/08_rights.ipynb #d666c590
+# %% ../nbs/08_rights.ipynb #156c1818
 @dataclass(frozen=True)
 class Problem:
     "One finding in a manifest"
@@ -333,7 +384,7 @@ def _read_line(raw, n):
     if not isinstance(obj, dict): return None, Problem(n, '', 'error', f'a line must be an object with fields, not {type(obj).__name__}')
     return {k: v for k, v in obj.items() if v is not None}, None
 
-# %% ../nbs/08_rights.ipynb #06c50ee1
+# %% ../nbs/08_rights.ipynb #c11309a0
 def _check_path(given, folder, n):
     "(resolved path, None) or (None, problem)"
     def error(text): return None, Problem(n, 'path', 'error', text)
@@ -349,22 +400,27 @@ def _check_path(given, folder, n):
     if not file: return error(f'path {given!r} is not a file')
     return (path, None) if os.access(path, os.R_OK) else error(f'path {given!r} may not be read')
 
-# %% ../nbs/08_rights.ipynb #47994293
+# %% ../nbs/08_rights.ipynb #4b7d02be
 def _check_fields(obj, n):
     "Problems with the names, types and values of an object's fields, `path` apart"
     for k, v in obj.items():
         kind = _fields.get(k)
         if kind is None: yield Problem(n, k, 'error', f'unknown field {k!r}. {suggest(k, _fields)}')
         elif k != 'path' and (not isinstance(v, kind) or isinstance(v, bool)): yield Problem(n, k, 'error', f'{k} must be {_kinds[kind]}, got {_json_type(v)}')
-    if isinstance(a := obj.get('authors'), list) and not all(isinstance(x, str) and x.strip() for x in a): yield Problem(n, 'authors', 'error', 'authors must be a list of strings that are not empty')
-    if type(y := obj.get('year')) is int and not 1000 <= y <= datetime.date.today().year + 1: yield Problem(n, 'year', 'error', f'year {y} is not between 1000 and next year')
-    if isinstance(d := obj.get('doi'), str) and not re.fullmatch(r'10\.\d{4,9}/\S+', clean_doi(d)): yield Problem(n, 'doi', 'warning', f'{d!r} does not look like a DOI')
+    if isinstance(a := obj.get('authors'), list) and not all(isinstance(x, str) and x.strip() for x in a):
+        yield Problem(n, 'authors', 'error', 'authors must be a list of strings that are not empty')
+    if type(y := obj.get('year')) is int and not 1000 <= y <= datetime.date.today().year + 1:
+        yield Problem(n, 'year', 'error', f'year {y} is not between 1000 and next year')
+    if isinstance(d := obj.get('doi'), str) and not re.fullmatch(r'10\.\d{4,9}/\S+', clean_doi(d)):
+        yield Problem(n, 'doi', 'warning', f'{d!r} does not look like a DOI')
     if isinstance(u := obj.get('url'), str) and not re.match(r'https?://\S+$', u): yield Problem(n, 'url', 'warning', f'{u!r} does not look like a URL')
-    if isinstance(l := obj.get('license', ''), str) and (r := classify_license(l)).license_class == 'unknown': yield Problem(n, 'license', 'warning', f'licence class unknown: {r.reason}')
+    if isinstance(given := obj.get('license', ''), str) and (r := classify_license(given)).license_class == 'unknown':
+        yield Problem(n, 'license', 'warning', f'licence class unknown: {r.reason}')
 
-def _json_type(v): return {str: 'a string', bool: 'true or false', int: 'a number', float: 'a number with a fraction', list: 'a list', dict: 'an object'}.get(type(v), type(v).__name__)
+def _json_type(v):
+    return {str: 'a string', bool: 'true or false', int: 'a number', float: 'a number with a fraction', list: 'a list', dict: 'an object'}[type(v)]
 
-# %% ../nbs/08_rights.ipynb #e04f6095
+# %% ../nbs/08_rights.ipynb #ec0b0b68
 def _scan(path):
     "(entries, problems) of a manifest"
     path = Path(path)/'manifest.jsonl' if Path(path).is_dir() else Path(path)
@@ -388,9 +444,10 @@ def _scan(path):
 
 def _entry(obj, file, folder, n):
     more = {k: v for k, v in obj.items() if k not in ('path', 'authors', 'doi')}
-    return ManifestEntry(file, file.relative_to(folder).as_posix(), n, authors=tuple(obj.get('authors', ())), doi=clean_doi(obj['doi']) if obj.get('doi') else None, **more)
+    doi = clean_doi(obj['doi']) if obj.get('doi') else None
+    return ManifestEntry(file, file.relative_to(folder).as_posix(), n, authors=tuple(obj.get('authors', ())), doi=doi, **more)
 
-# %% ../nbs/08_rights.ipynb #161f6d20
+# %% ../nbs/08_rights.ipynb #52c20283
 def lint_manifest(path: str|Path,    # manifest.jsonl, or a folder that holds one
                  ):                  # DataFrame: line, field, level ('error', 'warning'), problem; empty when all is well
     "Every problem of a manifest, in the order of its lines"

@@ -104,7 +104,7 @@ def _best_bounds(rows, x0, x1, fixed, mono):
     tries = [column_bounds(rows[k:], x0, x1, fixed, mono) for k in range(max(1, min(4, len(rows) - 2)))]
     return max((b for b in tries if _solid(b, rows[min(3, len(rows) - 2):])), key=len, default=min(tries, key=len))
 
-# %% ../nbs/02b_tablegrid.ipynb #7ab34f94
+# %% ../nbs/02b_tablegrid.ipynb #04cc4249
 @dataclass(slots=True)
 class Draft:
     "A region on its way to a table"
@@ -130,14 +130,14 @@ def covers(self: Draft, rule):
     e = self.edges
     return [c for c in range(len(e) - 1) if rule[0] - 2 <= (e[c] + e[c + 1])/2 <= rule[1] + 2]
 
-# %% ../nbs/02b_tablegrid.ipynb #0ad9fe41
+# %% ../nbs/02b_tablegrid.ipynb #8197a870
 @patch
 def ruled(self: Draft, c, top, bottom):
     "Is there a rule between columns c and c+1 at this height? None if that border has no rule at all"
     mine = [v for v in self.region.vs if abs(v[2] - self.edges[c + 1]) <= 4]
     return any(v[0] <= (top + bottom)/2 <= v[1] for v in mine) if mine else None
 
-# %% ../nbs/02b_tablegrid.ipynb #326f4941
+# %% ../nbs/02b_tablegrid.ipynb #7205c2d1
 def _extents(rows, bounds):
     "Where the ink of each column stands, from pieces that keep to one column"
     edges = [-1e9, *bounds, 1e9]
@@ -147,7 +147,7 @@ def _extents(rows, bounds):
         if s[0].x0 >= edges[c] - 1 and s[-1].x1 <= edges[c + 1] + 1: ext[c] = [min(ext[c][0], s[0].x0), max(ext[c][1], s[-1].x1)]
     return ext
 
-# %% ../nbs/02b_tablegrid.ipynb #e429f0b0
+# %% ../nbs/02b_tablegrid.ipynb #0579de7b
 def _cluster(values, tol=3.):
     "Middles of groups of nearly equal values"
     out = []
@@ -160,7 +160,7 @@ def _between(words, a, b):
     "Words whose baseline stands between two heights"
     return [w for w in words if a < w.base - .3*w.size <= b]
 
-# %% ../nbs/02b_tablegrid.ipynb #da97c5ed
+# %% ../nbs/02b_tablegrid.ipynb #cb2a252f
 def _body(words, rows, full):
     "Rows to take the columns from, and whether headings may be among them"
     first = next((y for y in full if y > rows[0][0].base), None)
@@ -170,7 +170,7 @@ def _body(words, rows, full):
     strips = [sorted(s, key=lambda w: w.x0) for a, b in zip(cuts, [*cuts[1:], 1e9]) if (s := _between(words, a, b))]
     return strips if 3 <= len(strips) < len(body) else body
 
-# %% ../nbs/02b_tablegrid.ipynb #51aef7c8
+# %% ../nbs/02b_tablegrid.ipynb #064bec25
 def draft(words, region: Region) -> Draft|None:
     "Columns of a region, or None where there are none"
     if len(words) < 4: return None
@@ -182,7 +182,7 @@ def draft(words, region: Region) -> Draft|None:
     bounds = _best_bounds(rows, x0, x1, fixed, mono) if body is rows else column_bounds(body, x0, x1, fixed, mono)
     return Draft(words, region, x0, x1, statistics.median(w.size for w in words), bounds, _extents(body, bounds)) if bounds else None
 
-# %% ../nbs/02b_tablegrid.ipynb #6915cd16
+# %% ../nbs/02b_tablegrid.ipynb #a364cae7
 def _cut_at_bounds(s, hits, edges):
     "Cut a piece at those gaps that stand on column borders and are wider than its other gaps"
     gaps = [b.x0 - a.x1 for a, b in zip(s, s[1:])]
@@ -190,7 +190,7 @@ def _cut_at_bounds(s, hits, edges):
           and any(a.x1 - .6*a.size <= e <= b.x0 + .6*a.size for e in edges)]
     return [s[i:j] for i, j in zip([0, *at], [*at, len(s)])] if at and len(at) == len(hits) - 1 else None
 
-# %% ../nbs/02b_tablegrid.ipynb #a73d5cac
+# %% ../nbs/02b_tablegrid.ipynb #3a04e4cd
 @patch
 def _place(self: Draft, s):
     "One piece of a row -> [(first column, last column, words)]"
@@ -211,7 +211,7 @@ def _place(self: Draft, s):
         if len(near) == len(hits): return [(c, c, p) for c, p in sorted(near.items())]
     return [(hits[0], hits[-1], s)]
 
-# %% ../nbs/02b_tablegrid.ipynb #8688ffb9
+# %% ../nbs/02b_tablegrid.ipynb #cb3aa37a
 @patch
 def fill(self: Draft, rows):
     "Rows of words -> rows of (first column, last column, words)"
@@ -224,7 +224,7 @@ def fill(self: Draft, rows):
         out.append(row)
     return out
 
-# %% ../nbs/02b_tablegrid.ipynb #c154c3a8
+# %% ../nbs/02b_tablegrid.ipynb #d0cc8edf
 @patch
 def _spread(self: Draft, row, top, bottom):
     "Let pieces of one row take the empty columns beside them that no rule parts from them"
@@ -243,7 +243,7 @@ def spread_rows(self: Draft, words):
     vis = visual_rows(words)
     return [self._spread(p, min(w.top for w in v), max(w.bottom for w in v)) for v, p in zip(vis, self.fill(vis))]
 
-# %% ../nbs/02b_tablegrid.ipynb #714ef414
+# %% ../nbs/02b_tablegrid.ipynb #474d9fe6
 def _cell_text(words):
     "Text of a cell, on one line"
     out = ''
@@ -264,7 +264,7 @@ def _one_row(rows, at=0):
     "Rows of pieces as one grid row of cells: (row, column, rowspan, colspan, text)"
     return [(at, a, 1, b - a + 1, _cell_text(ws)) for (a, b), ws in sorted(_collect(rows).items())]
 
-# %% ../nbs/02b_tablegrid.ipynb #d714090f
+# %% ../nbs/02b_tablegrid.ipynb #957eb9a6
 @patch
 def _share(self: Draft, row, cols, top, bottom):
     "A rule below covers `cols`: the pieces above it share these columns"
@@ -280,7 +280,7 @@ def _share(self: Draft, row, cols, top, bottom):
         out.append((cs[0], cs[-1], p[2]) if free else p)
     return sorted(out, key=lambda p: p[0])
 
-# %% ../nbs/02b_tablegrid.ipynb #6f41b9d4
+# %% ../nbs/02b_tablegrid.ipynb #2d428da5
 @patch
 def _levels(self: Draft, words, ys, part):
     "Rows of pieces, one for each level that partial rules at heights `ys` make"
@@ -296,7 +296,7 @@ def _levels(self: Draft, words, ys, part):
         rows.append(row)
     return rows
 
-# %% ../nbs/02b_tablegrid.ipynb #3ec015d4
+# %% ../nbs/02b_tablegrid.ipynb #858583ee
 @patch
 def by_levels(self: Draft, words, ys, part):
     "Cells of a band cut by partial rules, and the number of its levels"
@@ -316,7 +316,7 @@ def by_levels(self: Draft, words, ys, part):
             if (l, c) not in owner and any(p[0] == p[1] == c for k in range(l + 1, m + 1) for p in rows[k]): put(l, m, c, c, [])
     return [(r, c, rs, cs, _cell_text(ws)) for r, c, rs, cs, ws in cells if ws], len(rows)
 
-# %% ../nbs/02b_tablegrid.ipynb #ba47c4bb
+# %% ../nbs/02b_tablegrid.ipynb #8f059fe1
 @patch
 def header_rows(self: Draft, words):
     "Cells of a heading band without partial rules, and the number of its rows"
@@ -327,7 +327,7 @@ def header_rows(self: Draft, words):
     rest = _one_row(rows[last + 1:], last + 1)
     return out + rest, last + 1 + bool(rest)
 
-# %% ../nbs/02b_tablegrid.ipynb #7db4184c
+# %% ../nbs/02b_tablegrid.ipynb #e530181a
 @dataclass(slots=True)
 class _Lines:
     "Lines of a table body: pieces, texts by column, columns, distances"
@@ -341,7 +341,7 @@ def _lines(rows):
     return _Lines(rows, [{a: line_text(s) for a, b, s in r} for r in rows], [{c for a, b, _ in r for c in range(a, b + 1)} for r in rows],
                   [q - p for p, q in zip(bases, bases[1:])], ext)
 
-# %% ../nbs/02b_tablegrid.ipynb #ab8cd2f8
+# %% ../nbs/02b_tablegrid.ipynb #1f64d047
 def _wraps(L, i, group, typical):
     "Does line `i` go on with the row made of the lines `group`?"
     t, above = L.text[i], {c: v for k in group for c, v in L.text[k].items()}
@@ -353,7 +353,7 @@ def _wraps(L, i, group, typical):
     def full(c): return any(s[-1].x1 - s[0].x0 > .7*(L.ext[c][1] - L.ext[c][0]) for a, b, s in L.rows[group[-1]] if a <= c <= b)
     return tight or all(full(c) or v[:1].islower() for c, v in t.items())
 
-# %% ../nbs/02b_tablegrid.ipynb #096d29cc
+# %% ../nbs/02b_tablegrid.ipynb #45f77681
 def _group_lines(L, size):
     "Which lines make a row, and which stand between two: (groups of line numbers, [(group, line)])"
     n, typical = len(L.rows), statistics.median(L.gaps) if L.gaps else 0
@@ -370,7 +370,7 @@ def _group_lines(L, size):
         else: groups.append([i])
     return groups, spans
 
-# %% ../nbs/02b_tablegrid.ipynb #1acf9e20
+# %% ../nbs/02b_tablegrid.ipynb #e5903131
 @patch
 def body_rows(self: Draft, words, one):
     "Cells of a body band, and the number of its rows; `one`: rules part the rows here"
@@ -384,7 +384,7 @@ def body_rows(self: Draft, words, one):
     out += [(g, a, 2 if g + 1 < len(groups) else 1, b - a + 1, _cell_text(s)) for g, i in spans for a, b, s in rows[i]]
     return out, len(groups)
 
-# %% ../nbs/02b_tablegrid.ipynb #57649e02
+# %% ../nbs/02b_tablegrid.ipynb #7e221dfd
 @patch
 def bands(self: Draft):
     "Words between the rules that pass all columns, and the rules that pass some: [(top, bottom, words)], [(y, columns)]"
@@ -407,7 +407,7 @@ def _head_bands(self: Draft, bands):
     more = len(bands) > 2 and spans and len(visual_rows(bands[1][2])) <= 2 and not _data(self._values(bands[1][2]))
     return 1 + more
 
-# %% ../nbs/02b_tablegrid.ipynb #23c839fc
+# %% ../nbs/02b_tablegrid.ipynb #dc3447cc
 @patch
 def cells(self: Draft):
     "All cells (row, column, rowspan, colspan, text), the number of rows, and of heading rows"
@@ -424,7 +424,7 @@ def cells(self: Draft):
         if k < top: heads = at
     return out, at, heads
 
-# %% ../nbs/02b_tablegrid.ipynb #0bedc295
+# %% ../nbs/02b_tablegrid.ipynb #8f33d79b
 def _grid(cells, nrow, ncol):
     "Sparse cells -> full grid; a cell that would overlap another joins it"
     grid = [[('', 1, 1)]*ncol for _ in range(nrow)]
@@ -441,7 +441,7 @@ def _grid(cells, nrow, ncol):
         grid[r][c] = (text, rs, cs)
     return grid
 
-# %% ../nbs/02b_tablegrid.ipynb #f210c440
+# %% ../nbs/02b_tablegrid.ipynb #de79f917
 def _without_empty(grid, heads):
     "Drop rows and columns in which no cell has text; spans shrink with them"
     rows = [i for i, r in enumerate(grid) if any(c and c[0] for c in r)]
@@ -450,7 +450,7 @@ def _without_empty(grid, heads):
     if not any(c is None or c[2] > 1 for r in out for c in r): out = [[r[j] for j in cols] for r in out]
     return out, sum(i < heads for i in rows)
 
-# %% ../nbs/02b_tablegrid.ipynb #1a393e92
+# %% ../nbs/02b_tablegrid.ipynb #22f27daf
 def _guess_heads(grid):
     "Heading rows of a table without a rule below them: the rows above the first row of numbers"
     def data(r):
@@ -466,7 +466,7 @@ def _below_span(grid, r):
     under = [v for c, v in values if c in above]
     return bool(under) and len(under) >= .5*len(above) and not _data([v for _, v in values])
 
-# %% ../nbs/02b_tablegrid.ipynb #5152faaa
+# %% ../nbs/02b_tablegrid.ipynb #c81c8b7e
 def build(words: list,     # of Word
           region: Region,  # where they stand, with its rules
          ) -> Table|None:  # None if there are not two rows and two columns
@@ -481,7 +481,7 @@ def build(words: list,     # of Word
     return Table(grid, min(w.x0 for w in words), max(w.x1 for w in words), min(w.top for w in words), max(w.bottom for w in words), d.size,
                  tuple(d.bounds), heads, lines=[make_line(r) for r in visual_rows(words)] if len(grid) < 5 else None)
 
-# %% ../nbs/02b_tablegrid.ipynb #7c08ee4b
+# %% ../nbs/02b_tablegrid.ipynb #6d947211
 def lattices(page: Page,        # a page with its rules
              tol: float = 2.5,  # points by which rules may miss each other
             ) -> list:          # of Region
@@ -499,7 +499,7 @@ def lattices(page: Page,        # a page with its rules
     for j, v in enumerate(V): groups[find(len(H) + j)][1].append(v)
     return [r for hs, vs in groups.values() if hs and vs and (r := _bounding(hs, vs)).x1 - r.x0 > 40 and r.bottom - r.top > 12]
 
-# %% ../nbs/02b_tablegrid.ipynb #cb8d0d34
+# %% ../nbs/02b_tablegrid.ipynb #df926846
 def _bounding(hs, vs):
     "The region that rules enclose"
     return Region(min([h[0] for h in hs] + [v[2] for v in vs]), min([h[2] for h in hs] + [v[0] for v in vs]),
@@ -509,7 +509,7 @@ def inside(words, r: Region, pad=1.5) -> list:
     "Words whose middle lies in a region"
     return [w for w in words if r.x0 - pad <= (w.x0 + w.x1)/2 <= r.x1 + pad and r.top - pad <= (w.top + w.bottom)/2 <= r.bottom + pad]
 
-# %% ../nbs/02b_tablegrid.ipynb #3f4ddbb8
+# %% ../nbs/02b_tablegrid.ipynb #a771b9a8
 def shape(t: Table) -> dict:
     "Measures of a table: rows, columns, share of places with text, mean words a cell, share of numbers"
     values, n = [c[0] for r in t.cells for c in r if c and c[0]], len(t.cells)*len(t.cells[0])
@@ -525,7 +525,7 @@ def plausible(t: Table|None, ruled: bool) -> bool:
     if s['cols'] == 2: return s['numbers'] > .25 or s['words'] <= 4.5 or s['words'] < 12 and s['rows'] <= 12 and s['filled'] > .8
     return s['words'] <= 9
 
-# %% ../nbs/02b_tablegrid.ipynb #651ad9e5
+# %% ../nbs/02b_tablegrid.ipynb #81d8d207
 def rule_groups(page: Page, taken: list) -> list:
     "Groups of horizontal rules of equal extent that lie in none of the regions `taken`"
     groups = []
@@ -537,7 +537,7 @@ def rule_groups(page: Page, taken: list) -> list:
         else: groups.append([h])
     return [g for g in groups if len(g) > 1]
 
-# %% ../nbs/02b_tablegrid.ipynb #f10d43c7
+# %% ../nbs/02b_tablegrid.ipynb #f23cda0a
 def _stacks(words, gap):
     "Number of groups of words that white of `gap` em parts from top to bottom"
     n, right = 0, -1e9
@@ -560,7 +560,7 @@ def _tabular(words, x0, x1, height):
     two = statistics.median(len(ss) for ss in many) <= 2
     return mean < 9 and not (two and len(rows) > 6 and mean > 4.5)
 
-# %% ../nbs/02b_tablegrid.ipynb #026b998c
+# %% ../nbs/02b_tablegrid.ipynb #20a68d49
 def booktabs(words: list,  # of Word, those of other tables taken out
              group: list,  # horizontal rules of equal extent
              page: Page,
@@ -575,7 +575,7 @@ def booktabs(words: list,  # of Word, those of other tables taken out
     return [(Region(x0, r[0], x1, r[-1], [h for h in page.hrules if x0 - 4 <= h[0] and h[1] <= x1 + 4 and r[0] - 2 <= h[2] <= r[-1] + 2], []),
              stand(r[0], r[-1])) for r in runs if len(r) > 1]
 
-# %% ../nbs/02b_tablegrid.ipynb #93bd46be
+# %% ../nbs/02b_tablegrid.ipynb #a124d693
 def _fits(row, ink, region, size):
     "Do the pieces of this row, in the type size of the table, stand in the columns whose ink is given?"
     segs = segments(row, .7)
@@ -589,7 +589,7 @@ def _column_ink(t, words):
     ink = [[w for w in words if w.x0 >= a - 1 and w.x1 <= b + 1] for a, b in zip(edges, edges[1:])]
     return [(min((w.x0 for w in ws), default=0), max((w.x1 for w in ws), default=0)) for ws in ink]
 
-# %% ../nbs/02b_tablegrid.ipynb #1a9caa11
+# %% ../nbs/02b_tablegrid.ipynb #7938b3bb
 def grow(t: Table, region: Region, words: list) -> list:
     "Words of rows just above and just below a table's rules that belong to it"
     mine = inside(words, region)
@@ -608,7 +608,7 @@ def grow(t: Table, region: Region, words: list) -> list:
         out, y = out + r, r[0].base
     return out
 
-# %% ../nbs/02b_tablegrid.ipynb #6d0a6986
+# %% ../nbs/02b_tablegrid.ipynb #110b3f7c
 def _grown(t, region, words, mine, ruled):
     "The table with the rows that belong to it outside its rules, and all its words"
     if not (more := grow(t, region, words)): return t, mine
@@ -634,7 +634,7 @@ def ruled_tables(page: Page) -> tuple[list, list]: # tables, words left
         for region, mine in booktabs(words, g, page): use(region, mine, False)
     return found, words
 
-# %% ../nbs/02b_tablegrid.ipynb #5876f6b9
+# %% ../nbs/02b_tablegrid.ipynb #5c255bb5
 _leader = re.compile(r'\.{4,}|(?:\. ){4,}|…{2,}')
 _label = re.compile(r'[\[(]?(?:\d{1,3}|[a-zA-Z]|[ivx]+)[\]).:]?|[•▪◦‣·*–—\-\uf0b7o]')
 
@@ -646,7 +646,7 @@ def _many(l):
     "Is this a line of several pieces?"
     return isinstance(l, Line) and len(segments(l.words, .9)) > 1 and not has_leader(l.text) and not is_caption(l.text)
 
-# %% ../nbs/02b_tablegrid.ipynb #c6a17280
+# %% ../nbs/02b_tablegrid.ipynb #b6ac57f9
 def _build_loose(lines, hrules):
     "A table from lines, or None if it does not look like one"
     words = [w for l in lines for w in l.words]
@@ -662,7 +662,7 @@ def _build_loose(lines, hrules):
     texts = s['cols'] >= 3 and s['rows'] >= 4 and s['words'] < 4 and s['filled'] > .7
     return t if texts or sum(map(is_number, body)) >= .3*max(1, len(body)) else None
 
-# %% ../nbs/02b_tablegrid.ipynb #af6846fc
+# %% ../nbs/02b_tablegrid.ipynb #c03d3644
 def _run(items, i):
     "The lines from `i` on that may be one table"
     last, j = i, i
@@ -679,7 +679,7 @@ def _tail(lines, nxt, t, hrules):
     u = _build_loose([*lines, nxt], hrules)
     return u if u and len(u.cells) <= len(t.cells) and len(u.cells[0]) == len(t.cells[0]) else None
 
-# %% ../nbs/02b_tablegrid.ipynb #36527955
+# %% ../nbs/02b_tablegrid.ipynb #29a3bbe4
 def _loose_at(items, i, hrules):
     "A loose table that begins at line `i`, and the line after it"
     run = _run(items, i) if _many(items[i]) else []
@@ -702,7 +702,7 @@ def loose_tables(items: list,   # Lines and Tables of one column
         i = j if t else i + 1
     return out
 
-# %% ../nbs/02b_tablegrid.ipynb #78124533
+# %% ../nbs/02b_tablegrid.ipynb #133a7ed3
 def _short_row(l):
     "A line of three short pieces or more"
     n = [len(s) for s in segments(l.words, .9)]
@@ -727,13 +727,13 @@ def wide_tables(page: Page,
         i = max(j, i + 1)
     return out, [w for w in words if id(w) not in gone]
 
-# %% ../nbs/02b_tablegrid.ipynb #7d1ec83b
+# %% ../nbs/02b_tablegrid.ipynb #fa8a9758
 def _two_heads(a, b):
     "May line `a`, just above line `b`, hold two spanning headings?"
     s = segments(a.words, .9)
     return len(s) == 2 and b.base - a.base < 2.2*b.size and max(map(len, s)) <= 4 and not is_caption(a.text)
 
-# %% ../nbs/02b_tablegrid.ipynb #7948f694
+# %% ../nbs/02b_tablegrid.ipynb #e80e1fba
 def _head_texts(t): return [[c and c[0] for c in r] for r in t.cells[:t.heads]]
 
 def _opens(t):
@@ -750,7 +750,7 @@ def goes_on(a: Table, b: Table) -> bool:
     dx = 0 if b.page > a.page and abs(b.x0 - a.x0) < 40 else b.x0 - a.x0
     return len(a.bounds) == len(b.bounds) and all(abs(x - y + dx) < 12 for x, y in zip(a.bounds, b.bounds)) and not _opens(b)
 
-# %% ../nbs/02b_tablegrid.ipynb #4f3cc50e
+# %% ../nbs/02b_tablegrid.ipynb #e1dcf39e
 def is_heading_row(l: Line, t: Table) -> bool:
     "Is this line a heading row of the table, word for word?"
     return l.text in {' '.join(c[0] for c in r if c and c[0]) for r in t.cells[:t.heads]}
@@ -766,7 +766,7 @@ def in_columns(l: Line, t: Table) -> list|None:
         row[a] = (line_text(s), 1, 1)
     return row
 
-# %% ../nbs/02b_tablegrid.ipynb #2073ca0d
+# %% ../nbs/02b_tablegrid.ipynb #e71acb39
 def join_tables(a: Table, b: Table) -> list|None: # lines dropped as repeated headings; None if `b` does not go on with `a`
     "Append `b` to `a` if it is its continuation"
     if goes_on(a, b):

@@ -13,8 +13,8 @@ quick = settings(max_examples=120, deadline=None, suppress_health_check=list(Hea
 def words(text): return 2 + len(re.findall(r'\w+|[^\w\s]', text))                # additive, like WordPiece
 def bytes3(text): return 2 + (len(text.encode('utf-8', 'replace')) + 2) // 3      # not additive, like a byte-level tokenizer
 
-
-counters = st.sampled_from([words, bytes3, approx_tokens])
+def dear(text): return words(text) + text.count('\n') + text.count('\t')         # what joins the parts costs too
+counters = st.sampled_from([words, bytes3, dear, approx_tokens])
 word = st.one_of(st.sampled_from('straw yield Colusa 138 141.5 ligno-\ncellulosic ef\ufb01cacy T-\ncell e\u0301 und Mg/ha Dr. et al. (Fig. 2) α 水稻 x\xad\ny don\'t'.split(' ')),
                  st.text('abcXYZ0159éß水.-#*_|<>`[]', min_size=1, max_size=12))
 sentence = st.builds(lambda ws, end: ' '.join(ws) + end, st.lists(word, min_size=1, max_size=25), st.sampled_from(['.', '!', '?', '', '. ']))

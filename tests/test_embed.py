@@ -167,6 +167,17 @@ def test_fit_is_a_prefix_that_fits(text, window):
         if e.count_tokens(text) <= window: assert fit == text
 
 
+@settings(max_examples=60, deadline=None)
+@given(words=st.lists(st.sampled_from(['straw', 'lignocellulosic', '2.9', 'α-cellulose,', '(Table', '\u0301', '稻草稻草', 'x'*120, '\n\n', 'naïve']), min_size=150, max_size=400), prompt=st.sampled_from(['', 'passage: ']))
+def test_fit_cuts_at_the_last_word_that_fits(minilm, words, prompt):
+    e, text = SentenceTransformerEmbedder(prompts={'document': prompt}), ' '.join(words)
+    fit = e.fit(text)
+    assert text.startswith(fit) and e.count_tokens(fit) <= 256
+    if fit != text:
+        more = text[:len(fit) + 1 + len(text[len(fit):].split()[0]) + text[len(fit):].index(text[len(fit):].split()[0])]
+        assert e.count_tokens(more) > 256
+
+
 # other local models
 @pytest.mark.parametrize('kind', [dict(name='mean'), dict(name='cls', pooling='cls', normalize=False), dict(name='dense', dense=True, normalize=False), dict(name='prompts', prompts={'query': 'query: ', 'document': 'passage: '}),
                                   dict(name='passage', prompts={'query': 'q ', 'passage': 'p '}), dict(name='short', max_seq_length=20), dict(name='raw')], ids=lambda k: k['name'])
