@@ -5,7 +5,7 @@
 #   EXTRAS  optional dependency groups to install
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
-EXTRAS ?= dev,lab,pdf
+EXTRAS ?= dev,lab,pdf,coref
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed

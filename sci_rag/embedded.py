@@ -241,7 +241,7 @@ def _program(self: EmbeddedServer, name: str, *args, timeout: float=300):
         out.seek(0)
         return done.returncode, out.read().decode(errors='replace')
 
-# %% ../nbs/00a_embedded.ipynb #62c1fb65
+# %% ../nbs/00a_embedded.ipynb #f8a3253e
 def _as_owner(path: Path, who):
     "Hand a file or folder that root made to the account of the server"
     if who is not None: os.chown(path, *who)
@@ -258,8 +258,8 @@ def _init(self: EmbeddedServer):
     if self.pgdata.exists() and any(self.pgdata.iterdir()): raise DatabaseError('the data directory is not empty and holds no database', str(self.pgdata), 'Move it away')
     who = self._account()
     self._choose_place(who)
-    new = self.pgdata.with_name('data.new')
-    shutil.rmtree(new, ignore_errors=True)
+    self._unfinished()
+    new = self.pgdata.with_name(f'data.new-{os.getpid()}')
     new.mkdir(mode=0o700); _as_owner(new, who)
     code, out = self._program('initdb', '-D', new, '-U', 'postgres', '--auth=trust', '--encoding=UTF8', '--locale=C', '--locale-provider=builtin',
                               '--builtin-locale=C.UTF-8', '--no-sync')
@@ -270,7 +270,18 @@ def _init(self: EmbeddedServer):
     if self.pgdata.exists(): self.pgdata.rmdir()
     os.rename(new, self.pgdata)
 
-# %% ../nbs/00a_embedded.ipynb #264ac4a3
+# %% ../nbs/00a_embedded.ipynb #0767a4a4
+@patch
+def _unfinished(self: EmbeddedServer):
+    "Remove what killed attempts left; their initdb may still be running"
+    prefix = str(self.pgdata.with_name('data.new'))
+    orphans = [p for p in psutil.process_iter(['cmdline']) if p.pid != os.getpid() and any(a.startswith(prefix) for a in p.info['cmdline'] or [])]
+    for p in orphans:
+        try: p.kill()
+        except psutil.Error as e: _log.info('%s', e)
+    psutil.wait_procs(orphans, timeout=5)
+    for left in self.pgdata.parent.glob('data.new*'): shutil.rmtree(left, ignore_errors=True)
+
 def _package_version() -> str:
     "Major version of the installed programs"
     from importlib.metadata import version
@@ -295,12 +306,12 @@ def _sweep(shared: Path):
         except OSError: continue
         if not note.exists() and not is_running(read_postmaster(place/'data'), place/'data'): shutil.rmtree(place, ignore_errors=True)
 
-# %% ../nbs/00a_embedded.ipynb #c8b580f1
+# %% ../nbs/00a_embedded.ipynb #1ab977f3
 def watch(home: Path,        # folder of the server
+          pgdata: Path,      # its data directory
           every: float=2.):  # seconds between two looks
     "Stop the server once no user is alive; returns when it has stopped"
-    s = EmbeddedServer(Path(home))
-    pgdata = s.pgdata
+    s, pgdata = EmbeddedServer(Path(home)), Path(pgdata)
     while s.clients.exists():
         if not s.live() or not s.running():
             with s.locked():
@@ -318,12 +329,12 @@ def _watcher(self: EmbeddedServer) -> int|None:
     except FileNotFoundError: return None
     return int(pid) if pid.isdigit() and born(int(pid)) == stamp else None
 
-# %% ../nbs/00a_embedded.ipynb #76639614
+# %% ../nbs/00a_embedded.ipynb #c088b143
 @patch
 def _watch(self: EmbeddedServer):
     "Start the watcher, detached from us; the lock is held"
     if os.name == 'nt' or self._watcher(): return
-    code = f'from sci_rag.embedded import watch; watch({str(self.home)!r})'
+    code = f'from sci_rag.embedded import watch; watch({str(self.home)!r}, {str(self.pgdata)!r})'
     env = {k: v for k, v in os.environ.items() if k in ('PATH', 'LD_LIBRARY_PATH', 'TMPDIR')} | {'PYTHONPATH': os.pathsep.join(os.path.abspath(p) for p in sys.path)}
     try: pid = int(subprocess.run(['/bin/sh', '-c', '"$@" >/dev/null 2>&1 </dev/null & echo $!', 'sh', sys.executable, '-c', code], env=env, cwd=self.home.anchor,
                                   start_new_session=True, capture_output=True, text=True, timeout=20).stdout)
@@ -367,22 +378,26 @@ def _configure(self: EmbeddedServer):
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), 'w') as f: f.write(_conf_lines(where | tuning(psutil.virtual_memory().total, shm)))
     _as_owner(path, who)
 
-# %% ../nbs/00a_embedded.ipynb #e4bbf9ea
+# %% ../nbs/00a_embedded.ipynb #b0827ca8
+@patch
+def _launch(self: EmbeddedServer):
+    "Start a server where none runs; the lock is held"
+    self._clear(); self._configure()
+    code, out = self._program('pg_ctl', 'start', '-D', self.pgdata, '-w', '-t', '110', '-s', '-l', self._log_file())
+    if code and self.running() is None:
+        tail = ' '.join(self._log_file().read_text(errors='replace').splitlines()[-6:])
+        raise DatabaseError('the embedded database did not start', str(self._log_file()), f'{out.strip()} {tail}'.strip())
+
 @patch
 def _start(self: EmbeddedServer):
-    "Start the server unless it runs; the lock is held"
+    "Make sure that a server is ready; one that is just stopping is waited for. The lock is held"
     self._init()
-    if (pm := self.running()) is None:
-        self._clear(); self._configure()
-        code, out = self._program('pg_ctl', 'start', '-D', self.pgdata, '-w', '-t', '110', '-s', '-l', self._log_file())
-        pm = self.running(); self._watch()
-        if code and pm is None:
-            tail = ' '.join(self._log_file().read_text(errors='replace').splitlines()[-6:])
-            raise DatabaseError('the embedded database did not start', str(self._log_file()), f'{out.strip()} {tail}'.strip())
     until = time.monotonic() + 110
-    while not (pm and pm.ready):
+    while not ((pm := self.running()) and pm.ready):
         if time.monotonic() > until: raise DatabaseError('the embedded database is not ready after 110 seconds', str(self._log_file()))
-        time.sleep(.05); pm = self.running()
+        if pm is None: self._launch()
+        else: time.sleep(.05)
+    if self._watcher() is None: self._watch()
 
 @patch
 def _log_file(self: EmbeddedServer) -> Path:

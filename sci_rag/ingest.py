@@ -6,7 +6,7 @@
 __all__ = ['DocumentInput', 'clean', 'find_documents', 'Prepared', 'json_plain', 'prepare', 'decide', 'cut', 'encode',
            'store_document', 'IngestReport', 'ingest']
 
-# %% ../nbs/09_ingest.ipynb #05055e32
+# %% ../nbs/09_ingest.ipynb #6762cb60
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ from .embed import Embedder
 from .lexical import index_terms
 from .parse import SUFFIXES, parse, parse_text
 from .rights import classify_license, read_manifest
-from .views import build_views
+from .views import build_views, is_embedded, view_versions
 
 # %% ../nbs/09_ingest.ipynb #2ad1f511
 @dataclass(frozen=True)
@@ -184,15 +184,17 @@ def _changes(old, new, columns):
     "What changed, readable; rights in full since they decide who may see it"
     return '; '.join(f'{c}: {old[c]} -> {new[c]}' if c in ('license_class', 'source_ref', 'is_retracted') else f'{c} changed' for c in columns)
 
-# %% ../nbs/09_ingest.ipynb #5b494b27
-def cut(p: Prepared, params: ChunkParams, names: Sequence[str], embedder: Embedder) -> Prepared:
+# %% ../nbs/09_ingest.ipynb #a56be96b
+def cut(p: Prepared, params: ChunkParams, names: Sequence[str], embedder: Embedder, resolver=None) -> Prepared:
     "Chunks and other representations of one document"
     chunks = chunk(p.parsed, params, count_tokens=embedder.count_tokens, title=p.title)
     if not chunks: raise ParseError('the document gives no passage', p.doc.name)
-    p.views = build_views(p.parsed, chunks, embedder, names, title=p.title)
+    p.views = build_views(p.parsed, chunks, embedder, names, title=p.title, resolver=resolver)
     return p
 
-def _texts(p): return [c.index_text for cs in p.views.values() for c in cs]
+def _texts(p):
+    "What is encoded of a document; some views are only read by a reranker and have no vector"
+    return [c.index_text for name, cs in p.views.items() if is_embedded(name) for c in cs]
 
 # %% ../nbs/09_ingest.ipynb #36b97f90
 def encode(group: Sequence[Prepared], embedder: Embedder) -> float:
@@ -209,15 +211,16 @@ def encode(group: Sequence[Prepared], embedder: Embedder) -> float:
         for p, lo, hi in zip(group, at, at[1:]): p.vectors = vectors[lo:hi]
     return time.perf_counter() - started
 
-# %% ../nbs/09_ingest.ipynb #482b6ecc
+# %% ../nbs/09_ingest.ipynb #d6580195
 _passage = ['document_id', 'representation', 'ordinal', 'text', 'index_text', '"start"', '"end"', 'section_path', 'is_table', 'is_reference', 'page',
             'token_count', 'embedding', 'embedding_version']
 
 def _passages(p, id, version):
     vectors = iter(p.vectors)
     for name, chunks in p.views.items():
-        for c in chunks: yield (id, name, c.ordinal, c.text, c.index_text, c.start, c.end, c.section_path, c.is_table, c.is_reference, c.page,
-                                c.token_count, next(vectors), version)
+        for c in chunks:
+            vector = (next(vectors), version) if is_embedded(name) else (None, None)
+            yield (id, name, c.ordinal, c.text, c.index_text, c.start, c.end, c.section_path, c.is_table, c.is_reference, c.page, c.token_count, *vector)
 
 def store_document(db: Database, p: Prepared, version: str) -> str:
     "Store one document in one transaction; returns its status"
@@ -277,8 +280,8 @@ def _row(p, path=None, **change):
                path=path, document_id=None, status='failed', reason='', parser=None, pages=None, chunks=0, tables=0, dropped=0, seconds=0.)
     return {**row, **change}
 
-# %% ../nbs/09_ingest.ipynb #44747450
-def _ready(docs, derived, params, names, embedder, db, state):
+# %% ../nbs/09_ingest.ipynb #058f3fb6
+def _ready(docs, derived, recipe, embedder, db, state):
     "Parse, decide and cut one group; failed and finished ones become rows at once"
     ready, group = [], []
     for doc in docs:
@@ -290,14 +293,14 @@ def _ready(docs, derived, params, names, embedder, db, state):
         decide(p, stored, state['seen'], state['names'])
         state['seen'].setdefault(p.content_hash, p.doc.name)
         try:
-            if p.status in ('added', 'replaced', 'reindexed'): cut(p, params, names, embedder)
+            if p.status in ('added', 'replaced', 'reindexed'): cut(p, *recipe[:2], embedder, recipe[2])
         except Exception as e: p.status, p.reason = 'failed', str(e) if isinstance(e, SciRagError) else f'{type(e).__name__}: {e}'
         if p.status in ('unchanged', 'duplicate', 'failed'): state['rows'].append(_row(p))
         else: ready.append(p)
     return ready
 
-# %% ../nbs/09_ingest.ipynb #b92fa161
-def _pipeline(db, embedder, docs, derived, params, names, group_size, show, state):
+# %% ../nbs/09_ingest.ipynb #5be4b5e7
+def _pipeline(db, embedder, docs, derived, recipe, group_size, show, state):
     "Run all groups; the encoder of one group overlaps with the storing of the one before"
     bar, pending = progress(desc='ingest', total=len(docs), show=show), None
     def finish(job):
@@ -306,7 +309,7 @@ def _pipeline(db, embedder, docs, derived, params, names, group_size, show, stat
         future.result(); state['rows'] += [_row(p) for p in group]
     with ThreadPoolExecutor(1) as writer:
         for at in range(0, len(docs), group_size):
-            ready = _ready(docs[at:at + group_size], derived, params, names, embedder, db, state)
+            ready = _ready(docs[at:at + group_size], derived, recipe, embedder, db, state)
             fresh = [p for p in ready if p.views]
             if fresh:
                 state['encode'] += encode(fresh, embedder); state['texts'] += sum(len(_texts(p)) for p in fresh)
@@ -316,13 +319,14 @@ def _pipeline(db, embedder, docs, derived, params, names, group_size, show, stat
         finish(pending)
     bar.close()
 
-# %% ../nbs/09_ingest.ipynb #4f3cc553
+# %% ../nbs/09_ingest.ipynb #46ce8e1e
 def ingest(db: Database,                  # the corpus
            embedder: Embedder,            # encodes passages; the corpus is bound to it
            source,                        # path of a file, folder or manifest, or an iterable of DocumentInput
            *,
            params: ChunkParams|None=None, # chunking; from the settings when None
            representations: Sequence[str]=('chunk',),  # ways to cut each document
+           resolver=None,                 # coreference resolver for the views that need one; the rules when None
            source_name: str|None=None,    # collection name for documents that declare none
            defaults: Mapping|None=None,   # other fields for documents that declare none
            group_size: int=256,           # documents encoded together
@@ -333,12 +337,14 @@ def ingest(db: Database,                  # the corpus
     docs, left_out = find_documents(source, {**({'source': source_name} if source_name else {}), **(defaults or {})})
     params = replace(params or ChunkParams(target=s.chunk_target, overlap=s.chunk_overlap), max_tokens=embedder.max_tokens)
     names = list(dict.fromkeys(['chunk', *representations]))
+    versions = view_versions(names, resolver)     # an unknown view or a missing resolver stops here, before anything is changed
     db.bind_embedding(embedder.version, embedder.dim, model=embedder.model, representations=())   # indexes are built after the rows: faster
     db.set_meta('chunking', params.as_dict())
-    derived = dict(params=params.as_dict(), representations=names, embedding=embedder.version)
+    derived = dict(params=params.as_dict(), representations=versions, embedding=embedder.version)
     state = dict(rows=[], seen={}, encode=0., texts=0, names={_key(d.source, d.source_ref or d.id or '', {'root': d.root} if d.root else {}) for d in docs})
-    _pipeline(db, embedder, docs, derived, params, names, group_size, show_progress, state)
-    for n in names: db.ensure_index(n)
+    _pipeline(db, embedder, docs, derived, (params, names, resolver), group_size, show_progress, state)
+    for n in names:
+        if is_embedded(n): db.ensure_index(n)
     order = {d.name: i for i, d in enumerate(docs)}
     rows = sorted(state['rows'], key=lambda r: order.get(r['path'], 0)) + [_row(None, f, status='skipped', reason='not named in the manifest') for f in left_out]
     return IngestReport(pd.DataFrame(rows, columns=list(_row(None))), time.perf_counter() - started, state['encode'], state['texts'])

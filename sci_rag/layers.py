@@ -113,32 +113,32 @@ def generators():
 _query_words = "SELECT lexeme AS term, cardinality(positions) AS qtf FROM unnest(to_tsvector(lexical(%(text)s)))"
 _idf = "ln(1::float8 + (n - df + .5::float8)/(df + .5::float8))"
 
-# %% ../nbs/11_layers.ipynb #983b0d19
+# %% ../nbs/11_layers.ipynb #3d08a731
 _all_units = f"""
 stats AS MATERIALIZED (SELECT units::float8 AS n, total_length::float8/greatest(units, 1) AS average FROM bm25_stats WHERE level = %(level)s),
-words AS MATERIALIZED (SELECT term, qtf, {_idf} AS idf FROM ({_query_words}) AS w, stats, LATERAL (SELECT count(*)::float8 AS df FROM bm25_postings p WHERE p.level = %(level)s AND p.term = w.term) AS f),
+words AS MATERIALIZED (SELECT term, qtf, df, {_idf} AS idf FROM ({_query_words}) AS w, stats, LATERAL (SELECT count(*)::float8 AS df FROM bm25_postings p WHERE p.level = %(level)s AND p.term = w.term) AS f),
 hits AS NOT MATERIALIZED (SELECT * FROM bm25_postings WHERE level = %(level)s)"""
 
-# %% ../nbs/11_layers.ipynb #ff2adfbf
+# %% ../nbs/11_layers.ipynb #034bd737
 _some_units = f"""
 eligible AS MATERIALIZED (SELECT u.id, u.length FROM bm25_units u JOIN documents d ON d.id = u.document_id WHERE u.level = %(level)s AND {{scope}}),
 stats AS MATERIALIZED (SELECT count(*)::float8 AS n, sum(length)::float8/greatest(count(*), 1) AS average FROM eligible),
 hits AS MATERIALIZED (SELECT p.term, p.unit_id, p.tf, p.length FROM ({_query_words}) AS w JOIN bm25_postings p ON p.level = %(level)s AND p.term = w.term JOIN eligible e ON e.id = p.unit_id),
 frequent AS MATERIALIZED (SELECT term, count(*)::float8 AS df FROM hits GROUP BY term),
-words AS MATERIALIZED (SELECT term, qtf, {_idf} AS idf FROM (SELECT w.*, coalesce(f.df, 0) AS df FROM ({_query_words}) AS w LEFT JOIN frequent f USING (term)) AS w, stats)"""
+words AS MATERIALIZED (SELECT term, qtf, df, {_idf} AS idf FROM (SELECT w.*, coalesce(f.df, 0) AS df FROM ({_query_words}) AS w LEFT JOIN frequent f USING (term)) AS w, stats)"""
 
-# %% ../nbs/11_layers.ipynb #f5e061e8
+# %% ../nbs/11_layers.ipynb #b8c31deb
 _most_units = f"""
 excluded AS MATERIALIZED (SELECT u.id, u.length FROM bm25_units u JOIN documents d ON d.id = u.document_id WHERE u.level = %(level)s AND NOT ({{scope}})),
 stats AS MATERIALIZED (SELECT (units - less)::float8 AS n, (total_length - shorter)::float8/greatest(units - less, 1) AS average FROM bm25_stats, (SELECT count(*) AS less, coalesce(sum(length), 0) AS shorter FROM excluded) AS x WHERE level = %(level)s),
 hits AS NOT MATERIALIZED (SELECT * FROM bm25_postings WHERE level = %(level)s AND unit_id NOT IN (SELECT id FROM excluded)),
-words AS MATERIALIZED (SELECT term, qtf, {_idf} AS idf FROM ({_query_words}) AS w, stats, LATERAL (SELECT count(*)::float8 AS df FROM hits h WHERE h.term = w.term) AS f)"""
+words AS MATERIALIZED (SELECT term, qtf, df, {_idf} AS idf FROM ({_query_words}) AS w, stats, LATERAL (SELECT count(*)::float8 AS df FROM hits h WHERE h.term = w.term) AS f)"""
 
-# %% ../nbs/11_layers.ipynb #4dc4f6c3
+# %% ../nbs/11_layers.ipynb #b3e8ca57
 _weight = "round(w.weight*h.tf/(h.tf + w.k + w.l*h.length))"
 
 _factors = """,
-factors AS MATERIALIZED (SELECT term, 1e9::float8*qtf*idf AS weight, round(1e9::float8*idf) AS idf, %(k1)s::float8*(1 - %(b)s::float8) AS k, %(k1)s::float8*%(b)s::float8/nullif(average, 0) AS l FROM words, stats)"""
+factors AS MATERIALIZED (SELECT term, df, 1e9::float8*qtf*idf AS weight, round(1e9::float8*idf) AS idf, %(k1)s::float8*(1 - %(b)s::float8) AS k, %(k1)s::float8*%(b)s::float8/nullif(average, 0) AS l FROM words, stats)"""
 
 _bm25_tail = f"""{_factors},
 best AS MATERIALIZED (SELECT h.unit_id, sum({_weight}) AS score FROM factors w JOIN hits h ON h.term = w.term GROUP BY h.unit_id ORDER BY score DESC FETCH FIRST %(limit)s ROWS WITH TIES)
@@ -218,10 +218,10 @@ def _tsquery(conn, syntax, relaxed=False):
     if not wanted: return None
     return ' & '.join(['(' + ' | '.join(wanted) + ')', *(f'!({made[t]})' for t in syntax.excluded if made[t])])
 
-# %% ../nbs/11_layers.ipynb #ff572966
+# %% ../nbs/11_layers.ipynb #550adde8
 _keyword_tail = f"""{_factors},
 admitted AS MATERIALIZED (SELECT u.id FROM passages p JOIN bm25_units u ON u.passage_id = p.id WHERE p.tsv @@ %(tsquery)s::tsquery),
-whole AS MATERIALIZED (SELECT count(*) AS words, sum(idf) AS idf FROM factors),
+whole AS MATERIALIZED (SELECT count(*) AS words, sum(idf) FILTER (WHERE df > 0) AS idf FROM factors),
 best AS MATERIALIZED (SELECT h.unit_id, sum({_weight}) AS score, sum(w.idf) AS covered, count(*) AS words FROM factors w JOIN hits h ON h.term = w.term {{admitted}} GROUP BY h.unit_id ORDER BY score DESC FETCH FIRST %(limit)s ROWS WITH TIES)
 SELECT d.id, p.id, best.score/1e9::float8, (SELECT n FROM stats), CASE WHEN best.words = whole.words THEN 'all' WHEN covered >= .5*whole.idf THEN 'most' ELSE 'any' END
 FROM whole, best JOIN bm25_units u ON u.id = best.unit_id JOIN passages p ON p.id = u.passage_id JOIN documents d ON d.id = u.document_id
@@ -295,11 +295,11 @@ def _exact(conn, scope, representation, collapse, params):
     found = f"found AS MATERIALIZED (SELECT p.id, p.document_id, (p.embedding <=> %(vector)s) + 0::float8 AS distance FROM passages p {documents} WHERE {_usable.format(rep=_literal(representation))} AND {condition}{top})"
     return conn.execute(f"WITH {found}, {_best_of_document if collapse else 'near AS (SELECT * FROM found)'} {_vector_tail}", {**params, **more}).fetchall()
 
-# %% ../nbs/11_layers.ipynb #ea025581
+# %% ../nbs/11_layers.ipynb #88132f93
 def _hnsw(conn, scope, representation, collapse, params, share):
     "(rows, ef_search): eligible passages that a walk through the graph meets"
     limit = params['limit']
-    ef, fetch = int(min(1000, max(200, 4*limit/max(share, 1e-9)))), 2*limit if collapse else limit
+    ef, fetch = int(min(1000, max(200, max(120, 4*limit)/max(share, 1e-9)))), 2*limit if collapse else limit
     condition, more = scope.sql('d')
     permitted = '' if scope.unrestricted else f' AND (SELECT {condition} FROM documents d WHERE d.id = p.document_id)'
     conn.execute("SELECT set_config('hnsw.ef_search', %s, true), set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.max_scan_tuples', %s, true), set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true)",

@@ -324,10 +324,10 @@ def _edge_rows(rows, height):
         out.append(part)
     return out
 
-# %% ../nbs/03_pdf.ipynb #b1ebe646
+# %% ../nbs/03_pdf.ipynb #10c0cba7
 class Sheet:
     "A page with what has to be known of it before its neighbours are seen"
-    __slots__ = 'page number height tables rest lines rows edges pitch sizes body mono numbers keys'.split()
+    __slots__ = 'page number height tables rest lines rows edges pitch sizes body mono numbers keys white'.split()
     def __init__(self,
                  page: Page,
                  lines: list|None = None):  # lines in file order, from the plain engine
@@ -341,6 +341,7 @@ class Sheet:
         self.edges, self.keys = _edge_rows(self.rows, self.height), {(line_text(r), round(r[0].base/3)) for r in self.rows}
         steps = [b[0].base - a[0].base for a, b in zip(self.rows, self.rows[1:]) if b[0].base - a[0].base > 3]
         self.pitch = statistics.median(steps) if steps else 14.
+        self.white = max(1.4*self.pitch, 1.25*float(np.percentile([x for x in steps if x <= 2*self.pitch], 85))) if steps else 20.     # more than between paragraphs
         for w in page.words: self.sizes[round(2*w.size)/2] += len(w.text)
         self.body = self.sizes.most_common(1)[0][0] if self.sizes else 10.
         self.mono = sum(len(w.text) for w in page.words if w.style & MONO) > .6*sum(self.sizes.values())
@@ -380,7 +381,7 @@ def _over_columns(e, s):
     a, b = segments(e.words, .7), segments(s.rows[i + 1], .7)
     return len(a) > 2 and len(b) > 2 and sum(any(p[0].x0 < q[-1].x1 and q[0].x0 < p[-1].x1 for q in b) for p in a) >= .7*len(a)
 
-# %% ../nbs/03_pdf.ipynb #a891354f
+# %% ../nbs/03_pdf.ipynb #ab679dcb
 def _alike(sheet, near):
     "Do most rows of the page stand on a page nearby too, word for word?"
     return any(2*len(sheet.keys & q.keys) > len(sheet.keys) for q in near)
@@ -393,8 +394,7 @@ def furniture(sheet: Sheet,   # a page
     for side, rows in enumerate(sheet.edges):
         again = [_repeats(e, sheet, side, near) for e in rows]
         k = again.index(False) if False in again else len(rows)
-        far = 2.5 if k and _alike(sheet, near) else 1.4 if k == len(rows) > 1 else 0
-        if far: k = max((i + 1 for i in range(k) if rows[i].gap > far*sheet.pitch), default=0)
+        if k == len(rows) and (k > 1 or _alike(sheet, near)): k = max((i + 1 for i in range(k) if rows[i].gap > sheet.white), default=0)
         if k and _over_columns(rows[k - 1], sheet): k -= 1
         for e in rows[:k]: out.append((e.words, e.text, 'page number' if _is_folio(e.text) or not re.search(r'[^\W\d]{2}', e.text) else 'running head'))
         out += [(e.words, e.text, reason) for e in rows[k:k + 1] if (reason := _alone(e, sheet))]
@@ -636,7 +636,7 @@ def mark_headings(paras: list,   # of Para; headings among them are marked
     for p, level in zip(paras, found):
         if level: p.kind, p.level = 'heading', max(level, 0)
 
-# %% ../nbs/03_pdf.ipynb #bfa4a790
+# %% ../nbs/03_pdf.ipynb #3f18835e
 def _looks(p): return round(2*p.size)/2, bool(p.style & BOLD), p.text.isupper(), not p.style & ITALIC
 
 def rank_headings(paras: list,    # of Para
@@ -646,9 +646,9 @@ def rank_headings(paras: list,    # of Para
     looks, ranks = Counter(map(_looks, heads)), sorted({_looks(p) for p in heads}, reverse=True)
     numbered = {k: Counter(p.level for p in heads if p.level and _looks(p) == k).most_common(1) for k in ranks}
     level = {k: n[0][0] for k, n in numbered.items() if n}
-    top = next((p for p in paras[:12] if p.kind == 'heading' and not p.level and _looks(p) == ranks[0] and p.page == paras[0].page), None) if heads else None
+    top = next((p for p in paras[:12] if p.kind == 'heading' and not p.level and not _section_words(p.text) and _looks(p) == ranks[0] and p.page == paras[0].page), None) if heads else None
     alone = top and looks[ranks[0]] == 1 and (len(heads) > 1 or any(top is p for p in paras[:3]))
-    title = top if alone or top and top is paras[0] else paras[0] if paras and paras[0].kind == 'heading' and not paras[0].level else None
+    title = top if alone or top and top is paras[0] else paras[0] if paras and paras[0].kind == 'heading' and not paras[0].level and not _section_words(paras[0].text) else None
     others = [k for k in ranks if not (title and looks[k] == 1 and _looks(title) == k)]
     for i, k in enumerate(others):
         above = [level[q] + 1 for q in others[:i] if q in level]

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['RESULTS', 'Parameter', 'read_parameters', 'check_parameters', 'parse_parameters', 'parameter_table', 'cleaner',
            'find_secrets', 'find_text', 'tidy', 'to_html', 'land', 'make_manifest', 'ablate', 'read_report',
-           'report_table', 'write_index']
+           'report_table', 'render_report', 'write_index']
 
-# %% ../nbs/18_report.ipynb #100c61b2
+# %% ../nbs/18_report.ipynb #519005fe
 import ast, html, io, json, os, re, shutil, tempfile, threading, time, tokenize, traceback, types, typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from .core import ParameterError, SciRagError, canonical_json, html_escape, md_escape, redact, secret_values, settings, sha256, suggest
+from .core import ParameterError, SciRagError, html_escape, md_escape, redact, secret_values, settings, sha256, suggest
 from .evaluate import code_identity, machine, short_commit, versions
 
 # %% ../nbs/18_report.ipynb #807577c1
@@ -334,7 +334,7 @@ def _sweep(out, age=86_400):
         m = re.match(r'\.tmp-(\d+)-', p.name)
         if m and not _alive(int(m[1])) and time.time() - p.stat().st_mtime > age: shutil.rmtree(p, ignore_errors=True)
 
-# %% ../nbs/18_report.ipynb #7a2e2ced
+# %% ../nbs/18_report.ipynb #6630feba
 class _Memory:
     "Where papermill keeps the notebook while it runs"
     kept = {}
@@ -347,7 +347,7 @@ def _execute(notebook, parameters, key, timeout):
     "(executed notebook, None), or (its last state, the exception)"
     import logging, nbformat, papermill
     from papermill.iorw import papermill_io
-    logging.getLogger('papermill').setLevel(logging.ERROR)  # it warns of parameters whose annotation it cannot read; they have been checked
+    logging.getLogger('papermill').setLevel(logging.CRITICAL)  # it warns of annotations that it cannot read, and what fails is told in our words
     if not any(s == 'sci-rag-memory://' for s, _ in papermill_io._handlers): papermill_io.register('sci-rag-memory://', _Memory())
     target, quiet = f'sci-rag-memory://{key}.ipynb', 'SCI_RAG_PROGRESS' not in os.environ
     if quiet: os.environ['SCI_RAG_PROGRESS'] = 'false'      # inherited by the kernel
@@ -359,19 +359,20 @@ def _execute(notebook, parameters, key, timeout):
     last = _Memory.kept.pop(target, None)
     return (nbformat.reads(last, as_version=4) if last else None), error
 
-# %% ../nbs/18_report.ipynb #ec08b54d
+# %% ../nbs/18_report.ipynb #c6646259
 _ansi = re.compile(r'\x1b\[[0-9;]*m')
 
 def _failure(error, nb, parameters, clean):
     "(one line, full log) about a run that failed"
-    cell = ''
-    if hasattr(error, 'cell_index'):
-        above = [h for c in (nb.cells[:error.cell_index + 1] if nb else []) if c.cell_type == 'markdown' for h in re.findall(r'^#+ +(.+)$', c.source, re.M)]
-        cell = f'cell {error.cell_index}' + (f' under {above[-1]!r}' if above else '') + ': '
+    cells = nb.cells if nb else []
+    reached = [i for i, c in enumerate(cells) if c.metadata.get('papermill', {}).get('status') != 'pending']
+    index = getattr(error, 'cell_index', reached[-1] if reached else None)     # a kernel that died names no cell
+    above = [h for c in cells[:(index or 0) + 1] if c.cell_type == 'markdown' for h in re.findall(r'^#+ +(.+)$', c.source, re.M)]
+    cell = '' if index is None else f'cell {index}' + (f' under {above[-1]!r}' if above else '') + ': '
     reason = f'{error.ename}: {error.evalue}' if hasattr(error, 'ename') else f'{type(error).__name__}: {error}'
     lines = getattr(error, 'traceback', None) or traceback.format_exception(error)
     lines = lines if isinstance(lines, list) else [str(lines)]    # papermill joins a kernel's traceback into one text
-    printed = [o.text for c in (nb.cells if nb else []) if c.cell_type == 'code' for o in c.outputs if o.output_type == 'stream' and not _is_bar(o)]
+    printed = [o.text for c in cells if c.cell_type == 'code' for o in c.outputs if o.output_type == 'stream' and not _is_bar(o)]
     log = [f'failed in {cell}{reason}', '', 'parameters: ' + json.dumps(parameters, default=str), '', *lines, '', 'printed before:', *printed]
     return clean(_ansi.sub('', cell + (reason.strip().splitlines() or [''])[0])), clean(_ansi.sub('', '\n'.join(log))) + '\n'
 
@@ -398,7 +399,7 @@ def make_manifest(stage, name, notebook, parameters, started, wall, clean) -> di
                 machine=context.get('machine') or machine(), packages=context.get('packages') or versions(), started=started.isoformat(timespec='seconds'), wall_seconds=round(wall, 1),
                 files={p.name: dict(sha256=sha256(p.read_bytes()), bytes=p.stat().st_size) for p in sorted(stage.iterdir()) if p.name not in ('manifest.json', 'report.html')})
 
-# %% ../nbs/18_report.ipynb #9f365e5f
+# %% ../nbs/18_report.ipynb #18e95a4b
 def _complete(stage, require):
     "Names of required files that are missing"
     missing = [f for f in require if not (stage/f).is_file()]
@@ -410,7 +411,7 @@ def _fill(stage, nb, name, notebook, parameters, started, wall, clean):
     nb = tidy(nb, clean)
     nbformat.write(nb, stage/'report.ipynb')
     manifest = make_manifest(stage, name, notebook, parameters, started, wall, clean)
-    (stage/'manifest.json').write_text(json.dumps(json.loads(canonical_json(manifest)), indent=1, ensure_ascii=False) + '\n', encoding='utf-8')
+    (stage/'manifest.json').write_text(json.dumps(manifest, indent=1, ensure_ascii=False, default=str) + '\n', encoding='utf-8')
     (stage/'report.html').write_text(to_html(nb, manifest), encoding='utf-8')
 
 # %% ../nbs/18_report.ipynb #e82cbd14
@@ -473,7 +474,17 @@ def report_table(folder: str|Path,  # a landed report
     degraded = df.groupby('strategy').degraded.max()
     return wide.loc[list(dict.fromkeys(df.strategy)), list(dict.fromkeys(df.metric))].rename(index=lambda s: f'{s} ({degraded[s]} degraded)' if degraded[s] else s).rename_axis(index=None, columns=None)
 
-# %% ../nbs/18_report.ipynb #c43be17b
+# %% ../nbs/18_report.ipynb #d6fabd47
+def render_report(folder: str|Path) -> Path:
+    "Make report.html of a landed report again, for instance with a newer template"
+    import nbformat
+    folder, (manifest, _) = Path(folder), read_report(folder)
+    fd, temp = tempfile.mkstemp(prefix='.tmp-page-', dir=folder)
+    with os.fdopen(fd, 'w', encoding='utf-8') as f: f.write(to_html(nbformat.read(folder/'report.ipynb', as_version=4), manifest))
+    os.chmod(temp, 0o644); os.replace(temp, folder/'report.html')
+    return folder/'report.html'
+
+# %% ../nbs/18_report.ipynb #c7e9f7fe
 def _index_row(folder):
     "One line of the index"
     m, df = read_report(folder)

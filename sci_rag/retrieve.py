@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['clean_query', 'search', 'asearch']
 
-# %% ../nbs/14_retrieve.ipynb #9b4c4192
-import asyncio, inspect, math, queue, re, threading, unicodedata
+# %% ../nbs/14_retrieve.ipynb #0dec2e47
+import asyncio, atexit, inspect, math, queue, re, threading, unicodedata, weakref
 from contextlib import contextmanager, suppress
 from time import perf_counter
 import psycopg
@@ -193,7 +193,16 @@ def _embed_work(embedder, text):
         return _Done(vector, 1, {'truncated': True} if cut else {})
     return work
 
-# %% ../nbs/14_retrieve.ipynb #0fb40384
+# %% ../nbs/14_retrieve.ipynb #63f2a926
+_local = weakref.WeakSet()      # embed stages of models on this machine
+
+@atexit.register
+def _let_finish(seconds=10.):
+    "Wait for models that still compute; called at the end of the process"
+    until = perf_counter() + seconds
+    for job in list(_local): job.idle.wait(max(0., until - perf_counter()))
+
+# %% ../nbs/14_retrieve.ipynb #56d7f5e4
 def _collapse(candidates, unit):
     "[(key, score, passage_id)] with each passage or document once, at its best place"
     out, seen = [], set()
@@ -204,7 +213,7 @@ def _collapse(candidates, unit):
         if key not in seen: seen.add(key); out.append((key, score, c.passage_id))
     return out
 
-# %% ../nbs/14_retrieve.ipynb #a71b9ff8
+# %% ../nbs/14_retrieve.ipynb #9b7fa8f9
 def _list_from(generator, conn, query, scope, depth, unit, params):
     "(rows, info): the collapsed list of one generator, at least `depth` long where the corpus has that many"
     ask = depth if unit == 'passage' else min(10_000, 3*depth)
@@ -223,13 +232,13 @@ def _generate_work(spec, generator, query, scope, depth, unit, db, embedder):
         return _Done(rows, len(rows), info)
     return work
 
-# %% ../nbs/14_retrieve.ipynb #e07911cb
+# %% ../nbs/14_retrieve.ipynb #8b891fd2
 def _check_model(db, embedder, conn):
     "Raise ModelMismatchError if the passages were embedded with another model"
     e = embedder if hasattr(embedder, 'version') else getattr(embedder, 'embedder', None)
     if hasattr(e, 'version'): db.check_embedding(e.version, e.dim, getattr(e, 'model', None), conn)
 
-# %% ../nbs/14_retrieve.ipynb #c76b045c
+# %% ../nbs/14_retrieve.ipynb #59fa3ddc
 _keys_sql = dict(
     passage='SELECT p.id, d.content_hash, p.representation, p.ordinal, d.id, d.title FROM passages p JOIN documents d ON d.id = p.document_id WHERE p.id = ANY(%(keys)s) AND ({scope})',
     document="SELECT d.id, d.content_hash, '', 0, d.id, d.title FROM documents d WHERE d.id = ANY(%(keys)s) AND ({scope})")
@@ -243,13 +252,13 @@ def _keys(conn, unit, keys, scope):
     "key -> (content hash, representation, ordinal, document id, title), for what exists and may be seen"
     return {r[0]: r[1:] for r in conn.execute(*_in_scope(_keys_sql[unit], scope, keys=list(keys))).fetchall()} if keys else {}
 
-# %% ../nbs/14_retrieve.ipynb #a3250721
+# %% ../nbs/14_retrieve.ipynb #9dfd571d
 _hit_sql = """SELECT p.id, p.document_id, p.text, p."start", p."end", p.section_path, p.page, p.is_table, p.representation,
   d.title, d.license_class, d.license_source, d.license_reason, d.citation, d.authors, d.journal, d.doi, d.source, d.year, d.url, d.is_retracted, d.retraction_notice
   FROM documents d LEFT JOIN passages p ON p.document_id = d.id AND p.id = ANY(%(passages)s) WHERE d.id = ANY(%(documents)s) AND ({scope})"""
 _hit_fields = 'passage_id document_id text start end section_path page is_table representation title license_class license_source license_reason citation authors journal doi source year url is_retracted retraction_notice'.split()
 
-# %% ../nbs/14_retrieve.ipynb #a9e4c1b7
+# %% ../nbs/14_retrieve.ipynb #0b59b7f1
 _lexemes = "(SELECT tsvector_to_array(to_tsvector(value #>> '{}', lexical(%(query)s))) FROM corpus_meta WHERE key = 'text_search_config')".replace("value #>> '{}'", "(value #>> '{}')::regconfig")
 _best_chunk_sql = f"""WITH q AS MATERIALIZED (SELECT {_lexemes} AS terms)
   SELECT DISTINCT ON (p.document_id) p.document_id, p.id FROM passages p, q WHERE p.document_id = ANY(%(documents)s) AND p.representation = 'chunk'
@@ -263,7 +272,7 @@ def _passages_to_show(conn, shown, lists, query):
         found.update(conn.execute(_best_chunk_sql, dict(query=query, documents=missing)).fetchall())
     return found
 
-# %% ../nbs/14_retrieve.ipynb #8768d7d4
+# %% ../nbs/14_retrieve.ipynb #bc5d79e5
 def _meaning(strategy):
     "One line about what the fused score is"
     return dict(rrf=f'sum of weight/({strategy.k} + rank) over the generators', convex='weighted mean of min-max scaled scores, 1 is best everywhere',
@@ -285,7 +294,7 @@ def _hits(conn, strategy, scope, query, shown, keys, lists, names):
         return Hit(n, f.score, names[next(iter(g))] if single else name, generators=g, meaning=_meaning(strategy), **fact)
     return [hit(n, f) for n, f in enumerate(shown, 1)]
 
-# %% ../nbs/14_retrieve.ipynb #fa973e94
+# %% ../nbs/14_retrieve.ipynb #a1908498
 def _evidence_work(strategy, scope, query, limit, lists, names, run):
     "The work of the stage `evidence`: (hits, pool)"
     def work(job):
@@ -306,7 +315,7 @@ def _pool(fused, keys, lists):
     return tuple(Pooled(i, f.id, keys[f.id][3], keys[f.id][4], f.score, f.parts, {n: ranks[n][f.id] for n in f.parts}, {n: scores[n][f.id] for n in f.parts})
                  for i, f in enumerate(fused, 1))
 
-# %% ../nbs/14_retrieve.ipynb #608f6ae0
+# %% ../nbs/14_retrieve.ipynb #65cb23c9
 _match_sql = f"""WITH q AS MATERIALIZED (SELECT {_lexemes} AS terms, (value #>> '{{}}')::regconfig AS config FROM corpus_meta WHERE key = 'text_search_config')
   SELECT w FROM q, unnest(%(words)s::text[]) w WHERE tsvector_to_array(to_tsvector(q.config, lexical(w))) && q.terms"""
 
@@ -324,7 +333,7 @@ def _matcher(db, query):
         return {w for w in words if known[w]}
     return match
 
-# %% ../nbs/14_retrieve.ipynb #6fcd1f08
+# %% ../nbs/14_retrieve.ipynb #ac4725b6
 def _plan(strategy, embedder):
     "[(spec, generator or None, status, reason)]; a status means that it will not run"
     def one(g):
@@ -337,7 +346,7 @@ def _plan(strategy, embedder):
         return g, gen, '', ''
     return [one(g) for g in strategy.generators]
 
-# %% ../nbs/14_retrieve.ipynb #fea2e88c
+# %% ../nbs/14_retrieve.ipynb #5dde8203
 def _generate(run, strategy, plan, query, scope, limit, embedder):
     "Run all generators; returns once each has ended"
     def start(spec, gen, vector=None):
@@ -347,7 +356,9 @@ def _generate(run, strategy, plan, query, scope, limit, embedder):
     waiting = [(spec, gen) for spec, gen, status, _ in plan if not status and gen.needs_vector]
     if waiting and (isinstance(embedder, str) or not (hasattr(embedder, 'encode') or hasattr(embedder, 'encode_queries'))):
         raise ParameterError(f'an embedder has encode or encode_queries, got {type(embedder).__name__}', hint='Give an encoder (see get_embedder), a QueryCache, or None')
-    if waiting: run.start('embed', 'embed', _embed_work(embedder, query), strategy.embed_timeout_ms, deadline=run.end if _loader(embedder) else None)
+    if waiting:
+        job = run.start('embed', 'embed', _embed_work(embedder, query), strategy.embed_timeout_ms, deadline=run.end if _loader(embedder) else None)
+        if _loader(embedder): _local.add(job)
     for spec, gen, status, reason in plan:
         if status: run.skip(spec.name, status, reason)
         elif not gen.needs_vector: start(spec, gen)
@@ -358,7 +369,7 @@ def _generate(run, strategy, plan, query, scope, limit, embedder):
             else: run.skip(spec.name, job.status, 'query-vector')
     run.wait(then)
 
-# %% ../nbs/14_retrieve.ipynb #e7f382c2
+# %% ../nbs/14_retrieve.ipynb #69f0e3e3
 _wrong_use = (QueryError, StrategyError, ScopeError, ParameterError, ModelMismatchError, SchemaError)
 
 def _raise_what_must_be(run, strict):
@@ -373,7 +384,7 @@ def _raise_what_must_be(run, strict):
         if isinstance(j.error, DatabaseError): raise j.error
     if any(j.reason != 'query-vector' and not j.connected for j in gens): run.db._probe()
 
-# %% ../nbs/14_retrieve.ipynb #a41dc5af
+# %% ../nbs/14_retrieve.ipynb #f5e01beb
 def _trace(run, strategy):
     "The trace of a finished search, in the order of the strategy"
     order = {'embed': -1, **{g.name: i for i, g in enumerate(strategy.generators)}, 'evidence': 99}
@@ -389,7 +400,7 @@ def _overall(hits, run):
     ended = {j.status for j in run.jobs if j.kind != 'embed'}
     return 'success' if hits else next((s for s in ('timeout', 'error') if s in ended), 'skipped' if ended <= {'skipped', 'disabled'} else 'empty')
 
-# %% ../nbs/14_retrieve.ipynb #168bb2dc
+# %% ../nbs/14_retrieve.ipynb #39e5ab6c
 def search(db,                        # an open Database
            embedder,                  # encoder, query cache, or None for lexical strategies
            text: str,                 # the question
@@ -410,7 +421,7 @@ def _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict):
     ceiling = (settings().timeout_ms or 3_600_000) if timeout_ms is None else _check_count(timeout_ms, 'timeout_ms', 86_400_000)
     return _Run(db, ceiling), embedder, query, strategy, scope, limit, strict
 
-# %% ../nbs/14_retrieve.ipynb #ccb89514
+# %% ../nbs/14_retrieve.ipynb #9f7a6fdb
 def _search(run, embedder, query, strategy, scope, limit, strict):
     "`search` after its arguments were checked"
     plan, common = _plan(strategy, embedder), dict(query=query, strategy=strategy, scope=scope, limit=limit)
@@ -433,7 +444,7 @@ def _with_evidence(run, strategy, plan, scope, query, limit, lists):
     if job.error is not None and job.status == 'error': raise job.error
     return job.done.value or ([], ())
 
-# %% ../nbs/14_retrieve.ipynb #2ea5dbb1
+# %% ../nbs/14_retrieve.ipynb #af7b6a8c
 async def asearch(db, embedder, text: str, *, strategy='interactive', scope: Scope|None=None, limit: int=10, timeout_ms: int|None=None, strict: bool=False) -> Ranking:
     "`search` as a coroutine; cancelling it cancels its statements"
     loop, args = asyncio.get_running_loop(), _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict)

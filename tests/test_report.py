@@ -144,7 +144,7 @@ def test_paths_of_this_machine_are_taken_out(tmp_path, monkeypatch):
 
 # ---- all or nothing
 
-@pytest.mark.parametrize("mode, message", [("incomplete", "did not write rows.jsonl"), ("die", "the notebook failed"), ("fail", "ConnectionError")])
+@pytest.mark.parametrize("mode, message", [("incomplete", "did not write rows.jsonl"), ("die", "cell 4 under 'Work': DeadKernelError"), ("fail", "ConnectionError")])
 def test_nothing_lands_unless_all_does(toy, tmp_path, mode, message):
     with pytest.raises(SciRagError, match=message): ablate(toy, {"mode": mode}, out=tmp_path / "runs", name="toy")
     assert visible(tmp_path / "runs") == ["toy-failed-1.log"] and hidden(tmp_path / "runs") == []

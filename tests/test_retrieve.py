@@ -1,6 +1,7 @@
 """Retrieve: stages that stall, fail and talk too much; scope before everything; the same answer from any thread"""
-import asyncio, json, pickle, random, threading, time, uuid
+import asyncio, json, pickle, random, subprocess, sys, threading, time, uuid
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -246,6 +247,33 @@ def test_loading_a_model_is_not_counted(db, encoder):
     s = get_strategy("vector").variant("s", embed_timeout_ms=150)
     assert search(db, Cold(), "straw", strategy=s).status == "success"
     assert search(db, QueryCache(Cold()), "straw", strategy=s).status == "success"
+
+
+def test_process_ends_cleanly_around_a_late_model():
+    "A model on this machine may finish its text; a service is not waited for"
+    code = """
+import time
+from sci_rag.embed import HashingEmbedder
+from sci_rag.retrieve import _Run, _embed_work, _generate
+from sci_rag.layers import GENERATORS
+from sci_rag.scope import Scope
+from sci_rag.strategy import get_strategy
+class Slow(HashingEmbedder):
+    def encode_queries(self, texts, **kwargs): time.sleep(1.5); print('finished', flush=True); return super().encode_queries(texts)
+class Local(Slow):
+    def load(self): pass
+s = get_strategy('vector').variant('s', timeout_ms=100)
+for e in EMBEDDERS:
+    run = _Run(None, 5000)
+    _generate(run, s, [(s.generators[0], GENERATORS['vector'], '', '')], 'straw', Scope(), 5, e)
+    print(run.jobs[0].status, flush=True)
+"""
+    def run(embedders):
+        t = time.perf_counter()
+        p = subprocess.run([sys.executable, "-c", code.replace("EMBEDDERS", embedders)], capture_output=True, text=True, cwd=Path(__file__).parent.parent)
+        return p.returncode, p.stdout.split(), time.perf_counter() - t
+    assert run("[Local()]")[:2] == (0, ["timeout", "finished"])
+    assert run("[Slow()]")[:2] == (0, ["timeout"])
 
 
 def test_query_is_encoded_once_and_beside_the_lexical_generators(db, encoder, generator):
