@@ -319,7 +319,7 @@ def _pipeline(db, embedder, docs, derived, recipe, group_size, show, state):
         finish(pending)
     bar.close()
 
-# %% ../nbs/09_ingest.ipynb #46ce8e1e
+# %% ../nbs/09_ingest.ipynb #158e6213
 def ingest(db: Database,                  # the corpus
            embedder: Embedder,            # encodes passages; the corpus is bound to it
            source,                        # path of a file, folder or manifest, or an iterable of DocumentInput
@@ -345,6 +345,7 @@ def ingest(db: Database,                  # the corpus
     _pipeline(db, embedder, docs, derived, (params, names, resolver), group_size, show_progress, state)
     for n in names:
         if is_embedded(n): db.ensure_index(n)
+    if state['texts'] > 1000: db.optimize()      # statistics and visibility for index-only scans, after a large change
     order = {d.name: i for i, d in enumerate(docs)}
     rows = sorted(state['rows'], key=lambda r: order.get(r['path'], 0)) + [_row(None, f, status='skipped', reason='not named in the manifest') for f in left_out]
     return IngestReport(pd.DataFrame(rows, columns=list(_row(None))), time.perf_counter() - started, state['encode'], state['texts'])

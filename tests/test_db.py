@@ -30,7 +30,10 @@ def shared():
     "One server for the tests that do not care about its life"
     d = Path(tempfile.mkdtemp(prefix='srdb')).resolve(); d.chmod(0o755)
     s = Settings(data_dir=d)
-    with open_database(settings=s, name='keep'): yield s
+    with open_database(settings=s, name='keep') as db:
+        yield s
+        with db._server.locked():                                 # nothing here is worth a last checkpoint
+            db._server._dismiss(); db._server._program('pg_ctl', 'stop', '-D', db._server.pgdata, '-m', 'immediate', '-w', '-s')
     shutil.rmtree(d, ignore_errors=True)
 
 
