@@ -328,31 +328,34 @@ class Piece:
     page: int|None = None   # page it begins on, from 1
     cells: tuple|None = None # of a table: rows of Cell, str or None
 
-# %% ../nbs/02_blocks.ipynb #57e5fbef
+# %% ../nbs/02_blocks.ipynb #381ff55e
 def grid(rows: list,      # rows of str, Cell or None; short rows are padded
          header_rows: int = 1, # how many rows at the top are headings
         ) -> tuple:       # rows of Cell or None, all of one width
     "Make a full grid of cells"
     width, out = max(map(len, rows), default=0), []
+    below = {(v.row + i, v.col + j) for row in rows for v in row if isinstance(v, Cell) for i in range(1, v.rowspan) for j in range(v.colspan)}
     for r, row in enumerate(rows):
         line = []
         for c, v in enumerate([*row, *[''] * (width - len(row))]):
-            if v is None and line and (left := next((x for x in reversed(line) if x), None)) and left.col + left.colspan == c:
+            if v is None and (r, c) not in below and line and (left := next((x for x in reversed(line) if x), None)) and left.col + left.colspan == c:
                 line[left.col] = replace(left, colspan=left.colspan + 1)
             line.append(v if v is None or isinstance(v, Cell) else Cell(' '.join(str(v).split()), r, c, header=r < header_rows))
         out.append(tuple(line))
     return tuple(out)
 
-# %% ../nbs/02_blocks.ipynb #d3d8ffe0
+# %% ../nbs/02_blocks.ipynb #0950d6da
 def _table_text(cells, at):
     "Markdown rows of a grid; cells and rows with offsets that start at `at`"
     lines, rows, out, pos = [], [], [], at
+    over = {(c.row + i, c.col + j): c for row in cells for c in row if c for i in range(c.rowspan) for j in range(c.colspan)}
     heads = max((r + 1 for r, row in enumerate(cells) if any(c and c.header for c in row)), default=0)
     heads = next((r for r in range(heads) if not all(c is None or c.header or not c.text for c in cells[r])), heads)
     for r, row in enumerate(cells):
         line, new = '|', []
-        for c in row:
-            s = ' '.join(storable(c.text)[0].split()) if c else ''
+        for k, c in enumerate(row):
+            shown = c or over.get((r, k))          # a spanning cell shows its text wherever it reaches
+            s = ' '.join(storable(shown.text)[0].split()) if shown else ''
             new.append(replace(c, text=s, start=pos + len(line) + 1, end=pos + len(line) + 1 + len(s)) if c else None)
             line += f' {s} |'
         rows.append((pos, pos + len(line)))

@@ -137,7 +137,7 @@ class Evaluation:
     titles: dict = field(default_factory=dict)      # document id -> title, of what was retrieved
     seed: int = 0                   # of all resampling
 
-# %% ../nbs/17_evaluate.ipynb #50aae3e3
+# %% ../nbs/17_evaluate.ipynb #f3bb9aca
 @patch
 def add(self: Evaluation,
         name: str,               # of the strategy, for tables and file names
@@ -153,7 +153,7 @@ def add(self: Evaluation,
                          degraded=[any(s in DEGRADED for _, s, _ in trace.get(q, ())) for q in scores.index]).reset_index()
     rows.insert(0, 'strategy', name)
     self.per_query = rows if self.per_query is None else pd.concat([self.per_query, rows], ignore_index=True)
-    counted = pd.DataFrame([(name, *t) for ts in trace.values() for t in ts], columns=['strategy', 'stage', 'status', 'ms'])
+    counted = pd.DataFrame([(name, *t) for ts in trace.values() for t in ts], columns=['strategy', 'stage', 'status', 'ms']).astype({'ms': float})
     counted = counted.groupby(['strategy', 'stage', 'status'], sort=False).ms.agg(count='size', p50_ms='median').reset_index()
     self.stages = counted if self.stages is None else pd.concat([self.stages, counted], ignore_index=True)
     self.runs[name] = run

@@ -54,11 +54,10 @@ def _reason(e):
     "An exception of a library, on one short line"
     return f'{e.__class__.__name__} {" ".join(str(e).split())[:80]}'.strip()
 
-# %% ../nbs/03_pdf.ipynb #f7f99783
+# %% ../nbs/03_pdf.ipynb #c8b181a4
 def _open_pypdf(path: Path):
     "A `pypdf` reader of an intact file that needs no password, or ParseError"
     import pypdf
-    hint = None
     try:
         if problem := _file_error(path): raise ParseError(problem, str(path))
         reader = pypdf.PdfReader(path)
@@ -89,7 +88,7 @@ def _paths(o, LTLine, LTRect):
         at = pts[-1] if pts else at
     return out
 
-# %% ../nbs/03_pdf.ipynb #549657d4
+# %% ../nbs/03_pdf.ipynb #8e80c3fb
 @dataclass(slots=True)
 class _Ink:
     "What is printed on a page, in the page's own directions"
@@ -105,7 +104,7 @@ def _add_glyph(ink, o, x0, y1):
     text = o.get_text()
     if text.startswith('(cid:') or text == '\ufffd': ink.unmapped += 1; return
     text = unicodedata.normalize('NFKC', text) if '\ufb1d' <= text[:1] <= '\ufefc' else _letters.get(text, text)
-    style, (a, b, c, d, e, f) = font_style(o.fontname), o.matrix
+    style, (a, b, _, _, e, f) = font_style(o.fontname), o.matrix
     l, r, t, u = o.x0 - x0, o.x1 - x0, y1 - o.y1, y1 - o.y0
     if abs(b) <= .1*abs(a) or a == b == 0: ink.upright.append(Glyph(text, l, r, t, u, y1 - f, o.size, style))
     elif abs(a) <= .1*abs(b):

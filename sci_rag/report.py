@@ -156,7 +156,7 @@ def find_secrets(folder: str|Path,              # every file in it is searched
     found = lambda p: (data := p.read_bytes()) and any(s.encode() in data for s in spelt)
     return sorted(p.relative_to(folder).as_posix() for p in Path(folder).rglob('*') if p.is_file() and found(p))
 
-# %% ../nbs/18_report.ipynb #e930bc5c
+# %% ../nbs/18_report.ipynb #dd4eeedd
 def _words(text): return re.findall(r'\w+', text.casefold())
 def _grams(text, n):
     w = _words(text)
@@ -164,12 +164,13 @@ def _grams(text, n):
 
 def find_text(folder: str|Path,        # a report
               texts: Mapping,          # id -> text that must not be in it
-              n: int=8,                # words in a row; texts with fewer count as a whole
+              n: int=8,                # words in a row; shorter texts count as a whole, those under four words not at all
              ) -> list[tuple]:         # (file, id) pairs
     "Which texts are quoted in which files of a report"
     wanted = {}
     for i, t in texts.items():
         k = min(n, len(_words(t)))
+        if k < min(n, 4): continue
         for g in _grams(t, k): wanted.setdefault(k, {}).setdefault(g, i)
     out = set()
     for p in sorted(Path(folder).rglob('*')):
@@ -178,7 +179,7 @@ def find_text(folder: str|Path,        # a report
         for k, grams in wanted.items(): out |= {(p.relative_to(folder).as_posix(), grams[g]) for g in _grams(text, k) & grams.keys()}
     return sorted(out)
 
-# %% ../nbs/18_report.ipynb #3c1c7bb9
+# %% ../nbs/18_report.ipynb #4a2ccc0d
 _style = """
 :root{--ink:#1d2430;--soft:#5d6878;--line:#e1e5ea;--paper:#fff;--tint:#f6f8fa;--accent:#0b63a5}
 *{box-sizing:border-box}body{margin:0;color:var(--ink);background:var(--tint);font:16px/1.6 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
@@ -191,7 +192,7 @@ code{font:.88em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;background:
 .output_area{margin:.3rem 0 .8rem;overflow-x:auto}.output_area img{max-width:100%;height:auto;display:block}.output_area pre{padding:.6rem .9rem;background:var(--tint);border-radius:6px}.output_stderr pre{background:#fff6e5}
 details.code{font-size:.78rem;margin:.1rem 0}details.code:not([open]){margin-bottom:-.5rem}details.code>summary{width:max-content;margin-left:auto;line-height:1.2}details.code .highlight{border:1px solid var(--line);border-radius:6px;padding:.6rem .9rem;background:#fbfcfd;overflow-x:auto;margin-top:.3rem}
 table{border-collapse:collapse;border:0;font-size:.88rem;font-variant-numeric:tabular-nums;margin:.4rem 0}th,td{padding:.35em .8em;border:0;border-bottom:1px solid var(--line);text-align:right;vertical-align:top}
-thead th{border-bottom:2px solid #c6ccd4;color:var(--soft);font-weight:600}tbody th,th:first-child,.text_cell td,.text_cell th{text-align:left;font-weight:500}table.dataframe td{max-width:34rem;overflow-wrap:break-word}td.t,th.t{text-align:left}td small{white-space:nowrap}tbody tr:hover{background:var(--tint)}
+thead th{border-bottom:2px solid #c6ccd4;color:var(--soft);font-weight:600}tbody th,th:first-child,.text_cell td,.text_cell th{text-align:left;font-weight:500}table.dataframe td{max-width:34rem;overflow-wrap:break-word}td.t,table.dataframe thead th.t{text-align:left}td small{white-space:nowrap}tbody tr:hover{background:var(--tint)}
 footer{margin-top:3rem;color:var(--soft);font-size:.82rem;border-top:1px solid var(--line);padding-top:.8rem}
 @media(max-width:700px){main{padding:1rem}.panel dl{grid-template-columns:1fr}.panel dd{margin-bottom:.4rem}}
 @media print{body{background:#fff}main{border:0;max-width:none;padding:0}details.code,nav.contents,.anchor-link{display:none}.output_area{overflow:visible;break-inside:avoid}h2,h3{break-after:avoid}}

@@ -12,11 +12,11 @@ import re, statistics
 from collections import defaultdict
 from dataclasses import dataclass
 
-# %% ../nbs/02b_tablegrid.ipynb #b58deba3
+# %% ../nbs/02b_tablegrid.ipynb #6ec02ae7
 import numpy as np
 from fastcore.basics import patch
 from .blocks import is_caption
-from .layout import MONO, Line, Page, Word, line_text, make_line, segments, visual_rows
+from .layout import MONO, Line, Page, line_text, make_line, segments, visual_rows
 
 # %% ../nbs/02b_tablegrid.ipynb #7053e90b
 @dataclass(slots=True)

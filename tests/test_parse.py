@@ -125,7 +125,7 @@ def test_html_loses_no_word(page):
     parsed = read_html(page)
     said = parsed.text + ' '.join(d.text for d in parsed.dropped)
     for w in ('straw', 'yield', '138', 'ash', 'dry', 'Oryza', 'H2O', '&'):
-        assert said.count(w) == {'H2O': page.count('H<sub>2</sub>O'), '&': page.count('&amp;')}.get(w, page.count(w))
+        assert said.count(w) >= {'H2O': page.count('H<sub>2</sub>O'), '&': page.count('&amp;')}.get(w, page.count(w))   # more: a spanning cell shows in each row it covers
     assert conservation(parsed, chunk(parsed, ChunkParams(max_tokens=64))) == []
 
 

@@ -238,12 +238,12 @@ def test_the_page_fits_a_narrow_and_a_wide_window(toy, tmp_path, chromium):
 # ---- text that may not be redistributed
 
 def test_quotations_are_found(tmp_path):
-    (tmp_path / "report.ipynb").write_text(json.dumps({"x": 'The mill burns "rice straw & husk, with <b>silica</b> that fuses" at 900.'}))
-    texts = {"d1": "Rice straw & husk, with silica that fuses", "d2": "Nothing of this text is quoted anywhere in there", "d3": "mill burns"}
-    assert find_text(tmp_path, texts, n=4) == [("report.ipynb", "d1"), ("report.ipynb", "d3")]
-    assert find_text(tmp_path, texts, n=6) == [("report.ipynb", "d3")]       # the tags stand between the words; d3 has only two and counts as a whole
-    (tmp_path / "report.ipynb").write_text("straw & husk, with silica that; the mill burns")
-    assert find_text(tmp_path, texts, n=5) == [("report.ipynb", "d1"), ("report.ipynb", "d3")]
+    (tmp_path / "report.ipynb").write_text(json.dumps({"x": 'The mill burns "rice straw & husk, with <b>silica</b> that fuses" at 900. Ash, too.'}))
+    texts = {"d1": "Rice straw & husk, with silica that fuses", "d2": "Nothing of this text is quoted anywhere in there", "d3": "the mill burns rice", "d4": "Ash"}
+    assert find_text(tmp_path, texts, n=4) == [("report.ipynb", "d1"), ("report.ipynb", "d3")]      # one common word is not a quotation
+    assert find_text(tmp_path, texts, n=6) == [("report.ipynb", "d3")]       # tags stand between the words of d1; d3 has only four and counts as a whole
+    (tmp_path / "report.ipynb").write_text("straw & husk, with silica that")
+    assert find_text(tmp_path, texts, n=5) == [("report.ipynb", "d1")]
 
 
 def test_committed_scifact_reports_quote_nothing():
