@@ -44,23 +44,24 @@ class DatasetError(SciRagError): "An evaluation dataset is missing or malformed"
 class ParameterError(SciRagError): "A notebook parameter is unknown or of the wrong type"
 class ServiceError(SciRagError): "A model service failed or answered nonsense"
 
-# %% ../nbs/00_core.ipynb #90f0558b
+# %% ../nbs/00_core.ipynb #cdf1b511
 _url_password = re.compile(r'(?<=://)([^\s:/@]*):([^\s/@]+(?:@(?=[^\s/]*@)[^\s/@]+)*)@')
 _kv_password = re.compile(r'''(?i)\b((?:pg)?pass(?:word|wd)?)(\s*=\s*)("[^"]*"|'(?:[^'\\]|\\.)*'|[^\s;&,"']+)''')
 _bearer = re.compile(r'(?i)\b(bearer\s+)[\w.~+/=-]{6,}')
 _secret_name = re.compile(r'(?i)(?:^|_)(?:api_?key|key|token|secret|password|passwd|pgpassword)(?:$|_)')
 _not_secret = re.compile(r'(?i)_env$|keyboard|^SSH_AUTH|_path$|_file$')
+_placeholder = frozenset('postgres password passwd secret changeme example default testing 123456 12345678 sci_rag'.split())   # hiding these would garble ordinary text
 
-# %% ../nbs/00_core.ipynb #f46d53c8
+# %% ../nbs/00_core.ipynb #a4fac90e
 def secret_values(environ=None,     # mapping; the process environment when None
                  ) -> list[str]:    # longest first, each at least 6 characters
-    "Values in the environment that must never be shown"
+    "Values in the environment that must never be shown; what everybody knows is no secret"
     environ, found = os.environ if environ is None else environ, set()
     for name, value in environ.items():
         if _secret_name.search(name) and not _not_secret.search(name): found.add(value)
         if '://' in value:
             for m in _url_password.finditer(value): found |= {m[2], unquote(m[2])}
-    return sorted((v for v in found if len(v) >= 6), key=len, reverse=True)
+    return sorted((v for v in found if len(v) >= 6 and v.lower() not in _placeholder), key=len, reverse=True)
 
 # %% ../nbs/00_core.ipynb #bb75b25b
 def redact(text: str,       # anything that may be shown, logged or stored

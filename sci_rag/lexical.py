@@ -28,28 +28,30 @@ def bm25_weight(tf: int,          # occurrences of the word in the unit
     "Share of a word's idf that a unit earns"
     return tf/(tf + k1*(1 - b + b*length/average))
 
-# %% ../nbs/08_lexical.ipynb #ff5fc469
+# %% ../nbs/08_lexical.ipynb #875939ec
 _piece = 250     # characters; twice this, halved, stays below the 255 positions that a tsvector keeps
 
 _pieces = rf"""SELECT string_agg(w, ' ' ORDER BY o) AS piece FROM (
-    SELECT w, o, sum(length(w) + 1) OVER (ORDER BY o ROWS UNBOUNDED PRECEDING) / {_piece} AS n
-    FROM regexp_split_to_table(CASE WHEN t ~ '\S{{{_piece + 1}}}' THEN regexp_replace(t, '(\S{{{_piece}}})', '\1 ', 'g') ELSE t END, '\s+') WITH ORDINALITY AS x(w, o)) AS words GROUP BY n"""
+    SELECT w, o, sum(length(w) + 1) OVER (ORDER BY o ROWS UNBOUNDED PRECEDING) / {_piece} AS n FROM regexp_split_to_table(
+      CASE WHEN t ~ '\S{{{_piece + 1}}}' THEN regexp_replace(t, '(\S{{{_piece}}})', '\1 ', 'g') ELSE t END, '\s+') WITH ORDINALITY AS x(w, o)) AS words
+  GROUP BY n"""
 
-# %% ../nbs/08_lexical.ipynb #d31f4edf
+# %% ../nbs/08_lexical.ipynb #099bd75f
 _units = """
 refs AS MATERIALIZED (
   SELECT document_id, range_agg(int4range(greatest("start", 0), greatest("end", "start", 0))) AS spans FROM passages
   WHERE document_id = ANY(%(ids)s) AND representation = 'chunk' AND is_reference AND "start" IS NOT NULL GROUP BY document_id),
 src AS MATERIALIZED (
   SELECT nextval(pg_get_serial_sequence('bm25_units', 'id')) AS id, 'document' AS level, d.id AS document_id, NULL::bigint AS passage_id, NULL::tsvector AS tsv,
-    d.title || E'\\n' || CASE WHEN r.spans IS NULL THEN d.text ELSE coalesce((SELECT string_agg(substr(d.text, lower(s) + 1, upper(s) - lower(s)), E'\\n' ORDER BY lower(s))
-                          FROM unnest(int4multirange(int4range(0, length(d.text))) - r.spans) AS s), '') END AS raw
+    d.title || E'\\n' || CASE WHEN r.spans IS NULL THEN d.text ELSE coalesce((
+      SELECT string_agg(substr(d.text, lower(s) + 1, upper(s) - lower(s)), E'\\n' ORDER BY lower(s))
+      FROM unnest(int4multirange(int4range(0, length(d.text))) - r.spans) AS s), '') END AS raw
   FROM documents d LEFT JOIN refs r ON r.document_id = d.id WHERE d.id = ANY(%(ids)s)
   UNION ALL
   SELECT nextval(pg_get_serial_sequence('bm25_units', 'id')), 'passage', document_id, id, tsv, index_text FROM passages
   WHERE document_id = ANY(%(ids)s) AND representation = 'chunk' AND NOT is_reference)"""
 
-# %% ../nbs/08_lexical.ipynb #58f0fff3
+# %% ../nbs/08_lexical.ipynb #3a6a7117
 _count = f"""
 short AS MATERIALIZED (SELECT id, raw, CASE WHEN length(raw) < 8000 THEN coalesce(tsv, to_tsvector(lexical(raw))) END AS v FROM src),
 easy AS MATERIALIZED (SELECT id, lexeme AS term, cardinality(positions) AS tf FROM short, LATERAL unnest(v)),
@@ -63,9 +65,10 @@ sizes AS MATERIALIZED (SELECT id, sum(tf)::int AS length FROM terms GROUP BY id)
 _store = """
 units AS (INSERT INTO bm25_units (id, document_id, passage_id, level, length) OVERRIDING SYSTEM VALUE
   SELECT s.id, s.document_id, s.passage_id, s.level, coalesce(z.length, 0) FROM src s LEFT JOIN sizes z ON z.id = s.id)
-INSERT INTO bm25_postings (level, term, unit_id, tf, length) SELECT s.level, t.term, t.id, t.tf, z.length FROM terms t JOIN sizes z ON z.id = t.id JOIN src s ON s.id = t.id"""
+INSERT INTO bm25_postings (level, term, unit_id, tf, length)
+  SELECT s.level, t.term, t.id, t.tf, z.length FROM terms t JOIN sizes z ON z.id = t.id JOIN src s ON s.id = t.id"""
 
-# %% ../nbs/08_lexical.ipynb #5c0db1d9
+# %% ../nbs/08_lexical.ipynb #e20d873a
 def index_terms(conn,                        # an open session; the statistics belong to its transaction
                 document_ids: Iterable[str], # ids of stored documents whose passages are stored too
                ) -> int:                     # postings written
@@ -77,21 +80,25 @@ def index_terms(conn,                        # an open session; the statistics b
         written += conn.execute(f'WITH {_units},{_count},{_store}', dict(ids=some)).rowcount
     return written
 
-# %% ../nbs/08_lexical.ipynb #1ccd9491
+# %% ../nbs/08_lexical.ipynb #6bca9849
 def unit_terms(conn,
                document_id: str,           # a stored document
                ordinal: int|None=None,     # one of its chunks; None: the document as a whole
               ) -> dict:                   # word -> occurrences, in order of the words
     "What has been counted in one unit; empty where there is no such unit"
-    where = "u.level = 'document'" if ordinal is None else 'u.passage_id = (SELECT id FROM passages WHERE document_id = %(id)s AND representation = \'chunk\' AND ordinal = %(ordinal)s)'
-    return dict(conn.execute(f'SELECT p.term, p.tf FROM bm25_units u JOIN bm25_postings p ON p.unit_id = u.id WHERE u.document_id = %(id)s AND {where} ORDER BY p.term',
-                             dict(id=document_id, ordinal=ordinal)).fetchall())
+    which = "u.level = 'document'" if ordinal is None else """u.passage_id =
+      (SELECT id FROM passages WHERE document_id = %(id)s AND representation = 'chunk' AND ordinal = %(ordinal)s)"""
+    terms = f"""SELECT p.term, p.tf FROM bm25_units u JOIN bm25_postings p ON p.unit_id = u.id
+      WHERE u.document_id = %(id)s AND {which} ORDER BY p.term"""
+    return dict(conn.execute(terms, dict(id=document_id, ordinal=ordinal)).fetchall())
 
-# %% ../nbs/08_lexical.ipynb #278250d8
+# %% ../nbs/08_lexical.ipynb #84defe9d
 def uncounted(conn) -> list[str]:  # ids, in order
     "Documents and chunks that have no term statistics: ids of their documents"
-    return [r[0] for r in conn.execute("""SELECT d.id FROM documents d WHERE NOT EXISTS (SELECT FROM bm25_units u WHERE u.document_id = d.id AND u.level = 'document')
-      UNION SELECT p.document_id FROM passages p WHERE p.representation = 'chunk' AND NOT p.is_reference AND NOT EXISTS (SELECT FROM bm25_units u WHERE u.passage_id = p.id) ORDER BY 1""").fetchall()]
+    return [r[0] for r in conn.execute("""
+      SELECT d.id FROM documents d WHERE NOT EXISTS (SELECT FROM bm25_units u WHERE u.document_id = d.id AND u.level = 'document')
+      UNION SELECT p.document_id FROM passages p WHERE p.representation = 'chunk' AND NOT p.is_reference
+        AND NOT EXISTS (SELECT FROM bm25_units u WHERE u.passage_id = p.id) ORDER BY 1""").fetchall()]
 
 def rebuild_terms(db: Database,
                   document_ids: Sequence[str]|None=None,  # None: all
@@ -102,7 +109,7 @@ def rebuild_terms(db: Database,
         with db.session() as conn: index_terms(conn, ids[at:at + 50])
     return len(ids)
 
-# %% ../nbs/08_lexical.ipynb #db2d6702
+# %% ../nbs/08_lexical.ipynb #79d3b261
 QUERY_CHARS = 20_000
 
 def query_text(text: str) -> str:  # whatever somebody typed or pasted

@@ -13,7 +13,7 @@ from fastcore.basics import patch
 from .core import ScopeError, suggest
 from .rights import LICENSE_CLASSES
 
-# %% ../nbs/10_scope.ipynb #d06dd4a8
+# %% ../nbs/10_scope.ipynb #1ff3cfe8
 def _texts(value, field, read=str.strip):
     "A sorted tuple of texts; None stays None"
     if value is None: return None
@@ -24,9 +24,10 @@ def _texts(value, field, read=str.strip):
 
 def _text(value, field, read):
     "One text, cleaned by `read`; it must be storable and not empty"
-    if not isinstance(value, str): raise ScopeError(f'{field} holds {value!r}, which is not text', 'scope', 'Identifiers and names are text, also where they look like numbers')
-    if re.search('[\x00\ud800-\udfff]', value): raise ScopeError(f'{field} holds a text with a character that no document has', 'scope', 'Remove NUL and lone surrogates')
-    if not (text := read(value)): raise ScopeError(f'{field} holds an empty text', 'scope', 'Leave it out; an empty list means that nothing is permitted')
+    def wrong(what, hint): return ScopeError(f'{field} holds {what}', 'scope', hint)
+    if not isinstance(value, str): raise wrong(f'{value!r}, which is not text', 'Identifiers and names are text, also where they look like numbers')
+    if re.search('[\x00\ud800-\udfff]', value): raise wrong('a text with a character that no document has', 'Remove NUL and lone surrogates')
+    if not (text := read(value)): raise wrong('an empty text', 'Leave it out; an empty list means that nothing is permitted')
     return text
 
 # %% ../nbs/10_scope.ipynb #47a5d727
@@ -58,13 +59,14 @@ def _groups(authors):
     "The lists that must all be satisfied"
     return () if authors is None else authors if authors and isinstance(authors[0], tuple) else (authors,)
 
-# %% ../nbs/10_scope.ipynb #8d15b859
+# %% ../nbs/10_scope.ipynb #fab86c48
 def _years(value):
     "(first, last), either may be None; () permits no year"
     if value is None or value == () or value == []: return None if value is None else ()
     if isinstance(value, int) and not isinstance(value, bool): value = (value, value)
-    ok = isinstance(value, (list, tuple)) and len(value) == 2 and all(y is None or isinstance(y, int) and not isinstance(y, bool) and -10**6 < y < 10**6 for y in value)
-    if not ok: raise ScopeError(f'years must be (first, last), got {value!r}', 'scope', 'Whole numbers; None leaves an end open')
+    whole = lambda y: isinstance(y, int) and not isinstance(y, bool) and -10**6 < y < 10**6
+    if not isinstance(value, (list, tuple)) or len(value) != 2 or not all(y is None or whole(y) for y in value):
+        raise ScopeError(f'years must be (first, last), got {value!r}', 'scope', 'Whole numbers; None leaves an end open')
     if None not in value and value[0] > value[1]: raise ScopeError(f'years end before they begin: {value!r}', 'scope', 'Give the smaller year first')
     return None if tuple(value) == (None, None) else tuple(value)
 
@@ -120,10 +122,11 @@ def unrestricted(self: Scope) -> bool:
     "Whether every document is permitted"
     return self == Scope()
 
-# %% ../nbs/10_scope.ipynb #53d96c5f
+# %% ../nbs/10_scope.ipynb #97cd2ad8
 def _alias(alias):
     "A table alias that is safe inside a query"
-    if not isinstance(alias, str) or not re.fullmatch(r'[A-Za-z_][A-Za-z0-9_]{0,62}', alias): raise ScopeError(f'{alias!r} cannot be an alias', 'scope', 'Use letters, digits and underscores')
+    if not isinstance(alias, str) or not re.fullmatch(r'[A-Za-z_][A-Za-z0-9_]{0,62}', alias):
+        raise ScopeError(f'{alias!r} cannot be an alias', 'scope', 'Use letters, digits and underscores')
     return alias
 
 def _year_sql(years, a):
@@ -137,26 +140,29 @@ def _author_sql(a, i):
     return (f'EXISTS (SELECT FROM unnest({a}.authors) an_author, unnest(%(scope_authors_{i})s::text[]) a_name '
             f"WHERE {words} @> string_to_array(a_name, ' '))")
 
-# %% ../nbs/10_scope.ipynb #9a1c91ad
+# %% ../nbs/10_scope.ipynb #3a37a64a
+def _doi_sql(a): return f"regexp_replace(lower(regexp_replace(coalesce({a}.doi, ''), '^\\s+|\\s+$', '', 'g')), '{_doi_head}', '')"
+def _journal_sql(a): return f"lower(regexp_replace(btrim({a}.journal), '\\s+', ' ', 'g'))"
+
+# %% ../nbs/10_scope.ipynb #765757cc
 @patch
 def conditions(self: Scope,
                alias: str='d',   # of `documents` in the query
               ) -> dict:         # field -> (SQL condition, parameters); only fields that restrict
     "One SQL condition for each field"
-    a, out = _alias(alias), {}
-    def put(field, sql, **params): out[field] = sql, {f'scope_{k}': v for k, v in params.items()}
-    if self.license_classes is not None: put('license_classes', f'{a}.license_class = ANY(%(scope_licenses)s::text[])', licenses=list(self.license_classes))
-    if self.sources is not None: put('sources', f'{a}.source = ANY(%(scope_sources)s::text[])', sources=list(self.sources))
-    if self.exclude: put('exclude', f'{a}.id <> ALL(%(scope_exclude)s::text[])', exclude=list(self.exclude))
-    if self.exclude_dois: put('exclude_dois', f"regexp_replace(lower(regexp_replace(coalesce({a}.doi, ''), '^\\s+|\\s+$', '', 'g')), '{_doi_head}', '') <> ALL(%(scope_dois)s::text[])", dois=list(self.exclude_dois))
+    a, out, groups = _alias(alias), {}, _groups(self.authors)
+    def put(field, sql, **params): out[field] = sql, {f'scope_{k}': list(v) if isinstance(v, tuple) else v for k, v in params.items()}
+    if self.license_classes is not None: put('license_classes', f'{a}.license_class = ANY(%(scope_licenses)s::text[])', licenses=self.license_classes)
+    if self.sources is not None: put('sources', f'{a}.source = ANY(%(scope_sources)s::text[])', sources=self.sources)
+    if self.exclude: put('exclude', f'{a}.id <> ALL(%(scope_exclude)s::text[])', exclude=self.exclude)
+    if self.exclude_dois: put('exclude_dois', f'{_doi_sql(a)} <> ALL(%(scope_dois)s::text[])', dois=self.exclude_dois)
     if self.years is not None: put('years', _year_sql(self.years, a), **{k: y for k, y in zip(('first_year', 'last_year'), self.years) if y is not None})
-    groups = _groups(self.authors)
-    if groups: put('authors', ' AND '.join(_author_sql(a, i) for i in range(len(groups))), **{f'authors_{i}': list(g) for i, g in enumerate(groups)})
-    if self.journals is not None: put('journals', f"lower(regexp_replace(btrim({a}.journal), '\\s+', ' ', 'g')) = ANY(%(scope_journals)s::text[])", journals=list(self.journals))
+    if groups: put('authors', ' AND '.join(_author_sql(a, i) for i in range(len(groups))), **{f'authors_{i}': g for i, g in enumerate(groups)})
+    if self.journals is not None: put('journals', f'{_journal_sql(a)} = ANY(%(scope_journals)s::text[])', journals=self.journals)
     if self.exclude_retracted: put('exclude_retracted', f'NOT {a}.is_retracted')
     return out
 
-# %% ../nbs/10_scope.ipynb #7bb159b6
+# %% ../nbs/10_scope.ipynb #5696446a
 @patch
 def sql(self: Scope,
         alias: str='d',     # of `documents` in the query
@@ -167,7 +173,7 @@ def sql(self: Scope,
     parts = self.conditions(alias).values()
     return ' AND '.join(c for c, _ in parts) or 'TRUE', {k: v for _, p in parts for k, v in p.items()}
 
-# %% ../nbs/10_scope.ipynb #8d4d3f91
+# %% ../nbs/10_scope.ipynb #dc3a025b
 @patch
 def documents(self: Scope, conn) -> list[str]:  # an open session
     "Ids of the documents in scope, in order; no query is sent if nothing is permitted"
@@ -175,7 +181,7 @@ def documents(self: Scope, conn) -> list[str]:  # an open session
     condition, params = self.sql('d')
     return [r[0] for r in conn.execute(f'SELECT d.id FROM documents d WHERE {condition} ORDER BY d.id', params).fetchall()]
 
-# %% ../nbs/10_scope.ipynb #9d123b52
+# %% ../nbs/10_scope.ipynb #91de12e8
 def _both(a, b):
     "Values permitted by both lists"
     return b if a is None else a if b is None else tuple(sorted({*a} & {*b}))
@@ -195,7 +201,7 @@ def __and__(self: Scope, other) -> Scope:
                  self.exclude_dois + other.exclude_dois, _both_years(self.years, other.years), groups or None,
                  _both(self.journals, other.journals), self.exclude_retracted or other.exclude_retracted)
 
-# %% ../nbs/10_scope.ipynb #a1cbac47
+# %% ../nbs/10_scope.ipynb #10fd7851
 @patch
 def as_dict(self: Scope) -> dict:
     "All fields as plain JSON values"
