@@ -396,6 +396,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                     'sci_rag/embed.py'),
                                'sci_rag.embed.SentenceTransformerEmbedder._run': ( 'embed.html#sentencetransformerembedder._run',
                                                                                    'sci_rag/embed.py'),
+                               'sci_rag.embed.SentenceTransformerEmbedder._threads_for': ( 'embed.html#sentencetransformerembedder._threads_for',
+                                                                                           'sci_rag/embed.py'),
                                'sci_rag.embed.SentenceTransformerEmbedder._toks': ( 'embed.html#sentencetransformerembedder._toks',
                                                                                     'sci_rag/embed.py'),
                                'sci_rag.embed.SentenceTransformerEmbedder.load': ( 'embed.html#sentencetransformerembedder.load',

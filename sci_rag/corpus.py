@@ -93,11 +93,12 @@ def delete(self: Corpus, *ids: str) -> int:
             raise CorpusError(f'no document {missing[0]!r}' + (f' and {len(missing) - 1} more' if len(missing) > 1 else ''), f'corpus {self.name}', 'Nothing was deleted. See corpus.documents()')
     return len(gone)
 
-# %% ../nbs/15_corpus.ipynb #bfa2dbd6
+# %% ../nbs/15_corpus.ipynb #b3de31ca
 class _Lazy:
     "Query vectors on demand: the encoder loads when the first is asked for"
     def __init__(self, corpus): self.corpus = corpus
-    def load(self): getattr(self.corpus.embedder, 'load', lambda: None)()
+    embedder = property(lambda self: self.corpus.embedder)
+    def load(self): getattr(self.embedder, 'load', lambda: None)()
     def encode(self, text, on_overflow='truncate'): return self.corpus.queries.encode(text, on_overflow=on_overflow)
 
 @patch

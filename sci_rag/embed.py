@@ -303,7 +303,11 @@ def _near(self:SentenceTransformerEmbedder, text, kind):
     prompt, tok = self.prompts[kind], self._toks[1]
     return max(end for _, end in tok.encode(prompt + text).offsets) - len(prompt) if tok else None
 
-# %% ../nbs/07_embed.ipynb #20b90b4e
+# %% ../nbs/07_embed.ipynb #6c7b96f1
+@patch
+def _threads_for(self:SentenceTransformerEmbedder, kind): return 1 if kind == 'query' else self.threads
+
+# %% ../nbs/07_embed.ipynb #117fe04a
 @patch
 def _run(self:SentenceTransformerEmbedder, units, counts, kind, bar):
     cpu, road = self._loaded.model.device.type == 'cpu', self._forward if self._direct else self._general
@@ -322,7 +326,7 @@ def _forward(self:SentenceTransformerEmbedder, units, length, rows, kind):
     m = self._loaded
     ids, mask = map(torch.from_numpy, fill_batch([u for u, _ in units], length, rows, m.tokenizer.pad_token_id or 0))
     features = {'input_ids': ids, 'attention_mask': mask, 'token_type_ids': torch.zeros_like(ids)}
-    with m.lock, _threads(self.threads), torch.inference_mode():
+    with m.lock, _threads(self._threads_for(kind)), torch.inference_mode():
         v = m.model({k: features[k].to(m.model.device) for k in m.inputs})['sentence_embedding']
         return (v if m.normalises else torch.nn.functional.normalize(v.float(), dim=1)).float().cpu().numpy()
 
@@ -333,9 +337,9 @@ def _general(self:SentenceTransformerEmbedder, units, length, rows, kind):
     m, prompt = self._loaded, self.prompts[kind]
     encode = m.model.encode_query if kind == 'query' else m.model.encode_document
     texts, how = [t[len(prompt):] for _, t in units], dict(batch_size=rows, normalize_embeddings=True, show_progress_bar=False)
-    with m.lock, _threads(self.threads): return np.asarray(encode(texts, prompt=prompt, **how), dtype=np.float32)
+    with m.lock, _threads(self._threads_for(kind)): return np.asarray(encode(texts, prompt=prompt, **how), dtype=np.float32)
 
-# %% ../nbs/07_embed.ipynb #366a6e84
+# %% ../nbs/07_embed.ipynb #7e3764d0
 @patch(as_prop=True)
 def _direct(self:SentenceTransformerEmbedder):
     "Whether the direct road gives the library's own vectors; tried once on one text"
@@ -349,7 +353,7 @@ def _direct(self:SentenceTransformerEmbedder):
         self.__dict__['_road'] = bool(vectors) and bool(abs(vectors[0] - vectors[1]).max() < 1e-5)
     return self.__dict__['_road']
 
-# %% ../nbs/07_embed.ipynb #1eb6827d
+# %% ../nbs/07_embed.ipynb #010befa5
 class QueryCache:
     "Query vectors by salted hash, the least recently used forgotten first; safe for threads"
     def __init__(self,
@@ -365,7 +369,7 @@ class QueryCache:
     def _key(self, text, on_overflow):
         return hashlib.blake2b('\0'.join((self.embedder.version, on_overflow, text)).encode('utf-8', 'surrogatepass'), key=self._salt, digest_size=16).digest()
 
-# %% ../nbs/07_embed.ipynb #49d3544e
+# %% ../nbs/07_embed.ipynb #05ca3c12
 @patch
 def encode(self:QueryCache,
            text: str,                  # one query
@@ -398,7 +402,7 @@ def _compute(self:QueryCache, key, job, text, on_overflow):
         while len(self._kept) > self.size: self._kept.popitem(last=False)
     job.set_result(v)
 
-# %% ../nbs/07_embed.ipynb #7f6b5279
+# %% ../nbs/07_embed.ipynb #961cf53a
 def get_embedder(spec=None,                      # 'minilm', 'hashing', 'http', a model name or folder, or an embedder; None: the `embedder` setting
                  settings: Settings|None=None,   # settings to read; those of the process when None
                 ) -> Embedder:
@@ -415,7 +419,7 @@ def get_embedder(spec=None,                      # 'minilm', 'hashing', 'http', 
     return HTTPEmbedder(s.embedding_base_url, s.embedding_model, s.embedding_dim, s.embedding_api_key_env, max_tokens=s.embedding_max_tokens, batch_size=s.embed_batch,
                         query_prefix=getattr(s, 'embedding_query_prefix', ''), document_prefix=getattr(s, 'embedding_document_prefix', ''))
 
-# %% ../nbs/07_embed.ipynb #a06640fc
+# %% ../nbs/07_embed.ipynb #09749310
 def check_same_model(embedder: Embedder,      # who is about to encode
                      version: str|None,       # version the corpus was embedded with; None: nothing embedded yet
                      model: str='',           # its name
