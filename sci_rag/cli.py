@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['app', 'corpus_app', 'dataset_app', 'Name', 'Url', 'Encoder', 'Json', 'Limit', 'Out', 'ingest', 'search', 'strategies',
-           'read_values', 'ablate', 'demo', 'scifact', 'corpus_list', 'corpus_show', 'corpus_delete', 'corpus_drop',
-           'corpus_lint', 'doctor', 'lab', 'main']
+           'read_values', 'ablate', 'demo', 'report', 'scifact', 'corpus_list', 'corpus_show', 'corpus_delete',
+           'corpus_drop', 'corpus_lint', 'doctor', 'lab', 'main']
 
 # %% ../nbs/20_cli.ipynb #71a39b44
 import json, os, subprocess, sys
@@ -40,9 +40,9 @@ def _show(value, text, as_json):
 def _table(df): return df.to_string(index=False, max_colwidth=60) if len(df) else '(none)'
 def _records(df): return json.loads(df.to_json(orient='records', date_format='iso'))
 
-# %% ../nbs/20_cli.ipynb #82e3846b
+# %% ../nbs/20_cli.ipynb #90359932
 @app.command(epilog='Example: sci-rag ingest papers/ --corpus papers')
-def ingest(source: Annotated[Path, typer.Argument(help='A file, a folder, or a manifest.jsonl.')],
+def ingest(source: Annotated[Path, typer.Argument(exists=True, help='A file, a folder, or a manifest.jsonl.')],
            corpus: Name='default', url: Url=None, embedder: Encoder=None, as_json: Json=False):
     "Put documents into a corpus; running it again changes nothing. Exit status 1 if any document failed."
     with _connect(corpus, url, embedder) as c: report = c.ingest(source)
@@ -118,7 +118,14 @@ def demo(out: Annotated[Optional[Path], typer.Option('--out', help='Folder for t
     root = notebook.parent.parent.parent
     _ablate(notebook, dict(dataset='demo', dataset_path=str(root/'seeds')), out or root/'eval_runs', 'demo', as_json)
 
-# %% ../nbs/20_cli.ipynb #40e831df
+# %% ../nbs/20_cli.ipynb #bf2fcc65
+@app.command(epilog='Example: sci-rag report eval_runs')
+def report(out: Annotated[Path, typer.Argument(exists=True, file_okay=False, help='Folder of executed reports.')]=Path('eval_runs')):
+    "Make the index of executed reports anew; runs that git ignores are left out."
+    from sci_rag.report import write_index
+    print(os.path.relpath(write_index(out)))
+
+# %% ../nbs/20_cli.ipynb #efe89aca
 @dataset_app.command('scifact', epilog='Example: sci-rag dataset scifact --path data/scifact')
 def scifact(path: Annotated[Optional[Path], typer.Option(help='Folder of the release; default: download it and check its digest.')]=None,
             corpus: Name='scifact', url: Url=None, embedder: Encoder=None, as_json: Json=False):
@@ -132,7 +139,7 @@ def scifact(path: Annotated[Optional[Path], typer.Option(help='Folder of the rel
           f'{repr(report).splitlines()[0]}\ncorpus {corpus}: digest {f["digest"][:12]}, queries {splits}', as_json)
     if not report.ok: raise typer.Exit(1)
 
-# %% ../nbs/20_cli.ipynb #08f5711e
+# %% ../nbs/20_cli.ipynb #63f2e926
 @corpus_app.command('list', epilog='Example: sci-rag corpus list')
 def corpus_list(url: Url=None, as_json: Json=False):
     "Names of the corpora on a server."
@@ -153,7 +160,7 @@ def _existing(name, url=None):
     if name not in (known := list(list_corpora(url))): raise CorpusError(f'there is no corpus {name!r}', hint=suggest(name, known or ['(none)']))
     return _connect(name, url)
 
-# %% ../nbs/20_cli.ipynb #71fffc25
+# %% ../nbs/20_cli.ipynb #7803a102
 @corpus_app.command('delete', epilog='Example: sci-rag corpus delete 3f2a9c0d1e4b5a67 --corpus demo')
 def corpus_delete(ids: Annotated[list[str], typer.Argument(help='Document ids.')], corpus: Name='default', url: Url=None, as_json: Json=False):
     "Remove documents with everything derived from them, all or none."
@@ -175,7 +182,7 @@ def corpus_lint(manifest: Path, as_json: Json=False):
     _show(_records(df), _table(df) if len(df) else 'nothing to complain about', as_json)
     if len(df) and (df.level == 'error').any(): raise typer.Exit(1)
 
-# %% ../nbs/20_cli.ipynb #fafe49ff
+# %% ../nbs/20_cli.ipynb #a44a4cfb
 @app.command(epilog='Example: sci-rag doctor --corpus demo')
 def doctor(corpus: Name='default', url: Url=None, embedder: Encoder=None, as_json: Json=False):
     "Check database, encoder and corpus; exit status 1 if a check fails."
@@ -191,7 +198,7 @@ def lab(notebook: Annotated[Optional[Path], typer.Argument(help='Notebook to ope
     root = ['--allow-root'] if hasattr(os, 'geteuid') and os.geteuid() == 0 else []
     raise typer.Exit(subprocess.call([sys.executable, '-m', 'jupyterlab', str(path), f'--port={port}', *root, *([] if browser else ['--no-browser'])]))
 
-# %% ../nbs/20_cli.ipynb #1496a5a9
+# %% ../nbs/20_cli.ipynb #b372afa4
 _wrong_use = (ParameterError, QueryError, ScopeError, SettingsError, StrategyError)
 
 def main(args=None):

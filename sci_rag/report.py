@@ -7,8 +7,8 @@ __all__ = ['RESULTS', 'Parameter', 'read_parameters', 'check_parameters', 'parse
            'find_secrets', 'find_text', 'tidy', 'to_html', 'land', 'make_manifest', 'ablate', 'read_report',
            'report_table', 'render_report', 'write_index']
 
-# %% ../nbs/18_report.ipynb #519005fe
-import ast, html, io, json, os, re, shutil, tempfile, threading, time, tokenize, traceback, types, typing
+# %% ../nbs/18_report.ipynb #4d238195
+import ast, html, io, json, os, re, shutil, subprocess, tempfile, threading, time, tokenize, traceback, types, typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -120,7 +120,7 @@ def parameter_table(notebook: str|Path) -> pd.DataFrame:
     "A notebook's parameters for reading: type, default, meaning"
     return pd.DataFrame([(p.name, _say(p.type), repr(p.default), p.help) for p in read_parameters(notebook).values()], columns=['parameter', 'type', 'default', 'meaning']).set_index('parameter')
 
-# %% ../nbs/18_report.ipynb #90c0cbdd
+# %% ../nbs/18_report.ipynb #03ce4efb
 def _environ(parameters=None):
     "The environment, with parameters as if they were in it"
     return {**os.environ, **{k: v if isinstance(v, str) else json.dumps(v, default=str) for k, v in (parameters or {}).items()}}
@@ -129,7 +129,8 @@ def cleaner(parameters: Mapping|None=None,   # may hold secrets too
             paths: Mapping|None=None,        # absolute path -> what to write instead
            ):                                # text -> text
     "A function that takes secrets and this machine's paths out of text"
-    environ, paths = _environ(parameters), {k: v for k, v in {**(paths or {}), str(Path.cwd()): '.', str(Path.home()): '~'}.items() if len(k) > 1}
+    given = {v: f'…/{Path(v).name}' for v in (parameters or {}).values() if isinstance(v, str) and Path(v).is_absolute() and not Path(v).is_relative_to(Path.cwd())}
+    environ, paths = _environ(parameters), {k: v for k, v in {**given, **(paths or {}), str(Path.cwd()): '.', str(Path.home()): '~'}.items() if len(k) > 1}
     rules = [(re.compile(re.escape(k) + tail), new) for k, v in sorted(paths.items(), key=lambda p: -len(p[0]))
              for tail, new in ([(r'/(?=\w)', '')] if v == '.' else []) + [(r'(?![\w.-])', v)]]
     def clean(text):
@@ -485,7 +486,7 @@ def render_report(folder: str|Path) -> Path:
     os.chmod(temp, 0o644); os.replace(temp, folder/'report.html')
     return folder/'report.html'
 
-# %% ../nbs/18_report.ipynb #c7e9f7fe
+# %% ../nbs/18_report.ipynb #c74961a1
 def _index_row(folder):
     "One line of the index"
     m, df = read_report(folder)
@@ -498,10 +499,18 @@ def _index_row(folder):
              str((c.get('models') or {}).get('embedder', '–')), short_commit(git.get('commit')) + (' +changes' if git.get('dirty') else ''), m.get('started', '–')[:10]]
     return f'| [{md_escape(folder.name)}]({quote(folder.name)}/report.ipynb) ([page]({quote(folder.name)}/report.html)) | ' + ' | '.join(md_escape(x) for x in cells) + ' |'
 
+def _ignored(out, folders) -> set:
+    "Names of folders that git does not keep: what ran on this machine only"
+    if not folders: return set()
+    try: return set(subprocess.run(['git', '-C', str(out), 'check-ignore', *(p.name for p in folders)], capture_output=True, text=True, timeout=20).stdout.split('\n'))
+    except (OSError, subprocess.TimeoutExpired): return set()
+
 def write_index(out: str|Path='eval_runs') -> Path:
     "Make README.md of a folder of reports from what is in it"
     key = lambda p: [int(x) if x.isdigit() else x for x in re.split(r'(\d+)', p.name)]
     folders = sorted((p for p in Path(out).iterdir() if not p.name.startswith('.') and (p/'manifest.json').is_file()), key=key)
+    local = _ignored(out, folders)
+    folders = [p for p in folders if p.name not in local]
     head = ['# Reports', '', 'Made from the manifests in these folders by `sci-rag report`; do not edit. Best strategy of each run on its first metric, with a 95 % interval.', '',
             '| report | dataset | best | corpus | qrels | encoder | code | day |', '|---|---|---|---|---|---|---|---|']
     text = '\n'.join(head + [_index_row(p) for p in folders]) + '\n'

@@ -28,6 +28,7 @@ def plain(nb):
 
 if __name__ == "__main__":
     nb = plain(nbformat.read(root / "nbs/index.ipynb", 4))
+    nb.metadata["language_info"] = {"name": "python"}                    # for the fences, whether or not the notebook was cleaned
     body, resources = MarkdownExporter().from_notebook_node(nb)
     body = re.sub(r"```python\s*```\n*", "", body)                       # what is left of hidden cells
     body = re.sub(r"\]\((?!https?:|#|/|\.\./)", "](nbs/", body)          # links relative to nbs/ -> relative to the root
