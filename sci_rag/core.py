@@ -104,7 +104,7 @@ def _plain(o):
     if hasattr(o, 'tolist'): return o.tolist()
     return str(o)
 
-# %% ../nbs/00_core.ipynb #e3198457
+# %% ../nbs/00_core.ipynb #305f8aa3
 @dataclass(frozen=True)
 class Settings:
     "Runtime settings; every field can be given in settings.ini or as SCI_RAG_<FIELD>"
@@ -123,7 +123,6 @@ class Settings:
     chunk_target: int = 800                 # tokens a prose chunk aims at; capped by the encoder's window
     chunk_overlap: int = 150                # tokens of prose repeated in the next chunk of a section
     exact_scan_rows: int = 20_000           # eligible rows up to which vectors are scanned exactly
-    ingest_workers: int = 0                 # parsing processes; 0: as many as cores
     timeout_ms: int = 30_000                # ceiling of one search
     progress: bool = True                   # progress bars
 

@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['Corpus', 'connect', 'check']
 
-# %% ../nbs/15_corpus.ipynb #e5f71536
+# %% ../nbs/15_corpus.ipynb #aec1ccc1
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 import pandas as pd
 from fastcore.basics import patch
 from .core import CorpusError, SciRagError, Settings, html_escape, settings
-from .db import Database, list_corpora, open_database
+from .db import Database, open_database
 from .ingest import IngestReport, ingest
 from .retrieve import Ranking, asearch, search
 from .scope import Scope

@@ -6,18 +6,17 @@
 __all__ = ['DocumentInput', 'clean', 'find_documents', 'Prepared', 'json_plain', 'prepare', 'decide', 'cut', 'encode',
            'store_document', 'IngestReport', 'ingest']
 
-# %% ../nbs/09_ingest.ipynb #6762cb60
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+# %% ../nbs/09_ingest.ipynb #742875c6
+import json, time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 import numpy as np, pandas as pd
 from psycopg.types.json import Jsonb
 from .blocks import Parsed, content_hash, storable, storable_value
-from .chunker import Chunk, ChunkParams, chunk
-from .core import (CorpusError, DatabaseError, EmbeddingError, ParseError, SciRagError, ServiceError, digest, html_escape, progress,
-                          settings, sha256)
+from .chunker import ChunkParams, chunk
+from .core import (CorpusError, DatabaseError, EmbeddingError, ParseError, SciRagError, digest, html_escape, progress, settings, sha256)
 from .db import Database
 from .embed import Embedder
 from .lexical import index_terms
@@ -126,10 +125,9 @@ def _record(doc, parsed, title):
                 citation=doc.citation, license_class=rights.license_class, license_source=doc.license_source or (said['license'] and str(said['license'])),
                 license_reason=rights.reason, parser=parsed.parser, is_retracted=retracted, retraction_notice=notice, meta=json_plain(meta))
 
-# %% ../nbs/09_ingest.ipynb #9e27ea07
+# %% ../nbs/09_ingest.ipynb #5c1b1e2e
 def json_plain(x):
     "A value as JSON gives it back, so that what is stored compares equal to what was declared"
-    import json
     return json.loads(json.dumps(x, default=str))
 
 def prepare(doc: DocumentInput, derived: Mapping) -> Prepared:
