@@ -298,7 +298,7 @@ def _share(conn, scope):
     condition, params = scope.sql('d')
     return conn.execute(f'SELECT coalesce(avg(CASE WHEN {condition} THEN 1. ELSE 0. END), 0)::float8 FROM documents d', params).fetchone()[0]
 
-# %% ../nbs/11_layers.ipynb #d55f0f22
+# %% ../nbs/11_layers.ipynb #0a731afe
 _vector_tail = """SELECT near.document_id, near.id, 1 - near.distance FROM near JOIN documents d ON d.id = near.document_id JOIN passages p ON p.id = near.id
   WHERE near.distance <> 'NaN' ORDER BY near.distance, d.content_hash, p.representation, p.ordinal LIMIT %(limit)s"""
 
@@ -313,8 +313,12 @@ def _exact(conn, scope, representation, collapse, params):
     documents = '' if scope.unrestricted else 'JOIN documents d ON d.id = p.document_id'
     found = f"""SELECT p.id, p.document_id, (p.embedding <=> %(vector)s) + 0::float8 AS distance FROM passages p {documents}
       WHERE {_representation(representation)} AND p.embedding IS NOT NULL AND {condition}"""
-    if not collapse: found += ' ORDER BY distance FETCH FIRST %(limit)s ROWS WITH TIES'
-    return conn.execute(_statement(found, collapse), {**params, **more}).fetchall()
+    ask = lambda found, limit: conn.execute(_statement(found, collapse), {**params, **more, 'limit': limit}).fetchall()
+    limit = params['limit']
+    if collapse: return ask(found, limit)
+    rows = ask(found + ' ORDER BY distance LIMIT %(limit)s', limit + 1)
+    if len(rows) <= limit or rows[limit - 1][2] > rows[limit][2]: return rows[:limit]
+    return ask(found + ' ORDER BY distance FETCH FIRST %(limit)s ROWS WITH TIES', limit)
 
 # %% ../nbs/11_layers.ipynb #81ffb371
 _best_of_document = """
