@@ -5,20 +5,22 @@
 # %% auto #0
 __all__ = ['explanation_html', 'timeline_html', 'results_html', 'status_line', 'error_output', 'Workbench', 'workbench']
 
-# %% ../nbs/19b_workbench.ipynb #e6fc66b4
+# %% ../nbs/19b_workbench.ipynb #68a4801d
 import asyncio, functools, inspect, sys, threading, time, traceback, types
 from fastcore.basics import patch
-from .core import QueryError, SciRagError, html_escape, redact
+from .core import SciRagError, ScopeError, html_escape, redact
 from .ranking import _badges, _bar, _chip, _dot, _mood, _passage, _place, _title, Explanation, Ranking, Trace
 from .rights import LICENSE_CLASSES
 from .scope import Scope
 from .strategy import Strategy, get_strategy
 
-# %% ../nbs/19b_workbench.ipynb #7d398d14
+# %% ../nbs/19b_workbench.ipynb #97cb7b7a
 _css = '''<style>
 .sci-rag-wb{color:inherit;line-height:1.45;overflow-wrap:anywhere;font-size:var(--jp-content-font-size1,14px)}
 .sci-rag-wb *{box-sizing:border-box}
 .sci-rag-wb a{color:var(--jp-content-link-color,#1976d2)}
+.sci-rag-label{text-align:right;color:inherit;font-size:var(--jp-widgets-font-size,13px)}
+.sci-rag-ran{margin:6px 0}
 .sci-rag-note{opacity:.8;font-size:.9em;margin:2px 0 6px}
 .sci-rag-status{border-left:4px solid rgba(127,127,127,.5);padding:3px 10px;background:rgba(127,127,127,.09)}
 .sci-rag-status.busy{border-color:var(--jp-brand-color1,#1976d2)}
@@ -67,7 +69,7 @@ def timeline_html(trace: Trace) -> str:
     rows = [[html_escape(s.name), f'{_dot(s.status)} {s.status}', bar(s), f'{s.ms:.1f}', s.candidates, html_escape(', '.join(filter(None, [s.reason, *(f'{k} {v}' for k, v in s.info.items())])))] for s in trace]
     return _facts(['stage', 'status', f'0 to {total:.0f} ms', 'ms', 'candidates', 'details'], rows, (3, 4))
 
-# %% ../nbs/19b_workbench.ipynb #b778af84
+# %% ../nbs/19b_workbench.ipynb #de8a0ce4
 def _hit_html(r, i, best):
     "One hit and its fold"
     h, colors = r[i], r._colors()
@@ -76,15 +78,18 @@ def _hit_html(r, i, best):
             f'<div class="body">{_title(h)}{_place(h)}{_passage(h, r._matches, 320)}<details class="sci-rag-explain"><summary>{chips} <span style="opacity:.8">explain</span></summary>{explanation_html(r.explain(i))}</details></div></li>')
 
 def results_html(r: Ranking) -> str:
-    "All hits of a ranking, each with its explanation, and what ran"
-    ran = f'<details{"" if r.hits else " open"}><summary>What ran</summary>{timeline_html(r.trace)}</details>' if len(r.trace) else ''
-    if not r.hits: return ran
+    "What ran, and all hits of a ranking, each with its explanation"
+    ran = f'<details class="sci-rag-ran"{"" if r.hits else " open"}><summary>What ran</summary>{timeline_html(r.trace)}</details>' if len(r.trace) else ''
+    if not r.hits: return _own_keys(ran)
     best, first = max(h.score for h in r), r[0]
     marked = '<span style="background:rgba(255,193,7,.38);border-radius:2px">marked</span>'
     note = f'<div class="sci-rag-note">Score: {html_escape(first.score_name)}, {html_escape(first.meaning)}. Each generator has its part of the bar. Words that match the query are {marked}.</div>'
-    return f'{note}<ol class="hits">{"".join(_hit_html(r, i, best) for i in range(len(r)))}</ol>{ran}'
+    return _own_keys(f'{ran}{note}<ol class="hits">{"".join(_hit_html(r, i, best) for i in range(len(r)))}</ol>')
 
-# %% ../nbs/19b_workbench.ipynb #2247abbe
+# %% ../nbs/19b_workbench.ipynb #61fb150f
+def _own_keys(page): return page.replace('<summary', '<summary data-lm-suppress-shortcuts="true"')
+
+# %% ../nbs/19b_workbench.ipynb #7d939865
 def status_line(r: Ranking, seconds: float) -> tuple:
     "(kind, sentence) about a finished search; kind is good, warn or bad"
     count, name, scope = r._summary()
@@ -95,13 +100,18 @@ def status_line(r: Ranking, seconds: float) -> tuple:
     if r.status == 'denied': return 'warn', said['denied'] + '. Tick a licence and a source'
     return 'warn' if r.status == 'empty' and not lost else 'bad', said.get(r.status, r.status) + tail
 
-# %% ../nbs/19b_workbench.ipynb #052dc9ee
+# %% ../nbs/19b_workbench.ipynb #11f14551
+def _own_frame(tb): return tb.tb_frame.f_globals.get('__name__', '').partition('.')[0] == 'asyncio' or tb.tb_frame.f_globals.get('__name__') == __name__
+
 def error_output(error: BaseException) -> dict:
     "A notebook output of an exception; no secret of the environment is in it"
-    lines = redact(''.join(traceback.format_exception(type(error), error, error.__traceback__))).rstrip().splitlines()
-    return dict(output_type='error', ename=type(error).__name__, evalue=lines[-1].partition(': ')[2], traceback=lines)
+    tb = error.__traceback__
+    while tb is not None and _own_frame(tb): tb = tb.tb_next
+    said = redact(''.join(traceback.format_exception_only(type(error), error))).strip().partition(': ')[2]
+    lines = redact(''.join(traceback.format_exception(type(error), error, tb or error.__traceback__))).rstrip().splitlines()
+    return dict(output_type='error', ename=type(error).__name__, evalue=said, traceback=lines)
 
-# %% ../nbs/19b_workbench.ipynb #8955bfdb
+# %% ../nbs/19b_workbench.ipynb #b70d7c56
 class _Job:
     "One search in a thread of its own"
     def __init__(self, corpus, text, done, **kwargs):
@@ -115,7 +125,7 @@ class _Job:
         except BaseException as e: error = e          # handed on, never lost
         self.done(self, ranking, error)
 
-# %% ../nbs/19b_workbench.ipynb #4276b9e4
+# %% ../nbs/19b_workbench.ipynb #fbbe8ff3
 @patch
 async def work(self:_Job):
     "(ranking, exception of a stage that failed or None)"
@@ -138,25 +148,26 @@ def stop(self:_Job):
         try: self.loop.call_soon_threadsafe(self.task.cancel)
         except RuntimeError: pass                     # the loop was closed in between: it is over
 
-# %% ../nbs/19b_workbench.ipynb #cf671563
+# %% ../nbs/19b_workbench.ipynb #83f4ef7b
 class _Choices:
     "Tick boxes for a set of values, or a list where there are many"
     def __init__(self, label, changed, words=None):
         import ipywidgets as w
         self.label, self.changed, self.words, self.boxes, self.many = label, changed, words or {}, {}, None
-        self.ui = w.HBox(layout=w.Layout(flex_flow='row wrap', align_items='center', min_width='0'))
+        self.head = w.HTML(f'<div class="sci-rag-label">{label}</div>', layout=w.Layout(width='66px', flex='0 0 auto', margin='0 6px 0 0'))
+        self.body = w.HBox(layout=w.Layout(flex='1 1 0', flex_flow='row wrap', align_items='center', min_width='0'))
+        self.ui = w.HBox([self.head, self.body], layout=w.Layout(align_items='flex-start', width='100%'))
     def fill(self, counts):
         "Show these values, value -> number of documents; what was off stays off"
         import ipywidgets as w
         off = {k for k in self.known() if k not in self.chosen()}
         name = lambda k: f'{self.words.get(k, k) or "(none)"} {counts[k]:,}'
-        head = w.HTML(f'<span class="sci-rag-wb">{self.label}</span>', layout=w.Layout(width='62px', margin='0'))
         if len(counts) > 12: self._list(w, [(name(k), k) for k in counts], off)
         else: self._boxes(w, {k: name(k) for k in counts}, off)
-        self.ui.children = [head, *([self.many] if self.many else self.boxes.values())]
+        self.body.children = [self.many] if self.many else [*self.boxes.values()]
         self.ui.layout.display = '' if counts else 'none'
 
-# %% ../nbs/19b_workbench.ipynb #de21ee72
+# %% ../nbs/19b_workbench.ipynb #c6afc7e2
 @patch
 def _boxes(self:_Choices, w, names, off):
     "A box for each value"
@@ -182,12 +193,13 @@ def value(self:_Choices):
     "The chosen values, or None where all are"
     return None if len(self.chosen()) == len(self.known()) else tuple(self.chosen())
 
-# %% ../nbs/19b_workbench.ipynb #9da5a069
+# %% ../nbs/19b_workbench.ipynb #49a7ff7b
 class Workbench:
     "A search page for one corpus; `ranking` is what it shows, `error` what went wrong"
     def __init__(self, corpus, strategy='interactive', scope=None, limit=10):
         try: import ipywidgets
         except ImportError as e: raise SciRagError('ipywidgets is not installed', 'workbench', "pip install 'sci-rag[lab]'") from e
+        if scope is not None and not isinstance(scope, Scope): raise ScopeError(f'a scope must be a Scope, got {type(scope).__name__}', 'workbench')
         self.corpus, self.within = corpus, Scope.everything() if scope is None else scope
         self.ranking = self.error = self.job = self._display = None
         self._own, self._lock, self._asked = strategy if isinstance(strategy, Strategy) else None, threading.RLock(), False
@@ -195,12 +207,12 @@ class Workbench:
         self._refresh(get_strategy(strategy).name)
         self._connect()
 
-# %% ../nbs/19b_workbench.ipynb #9f9f9099
+# %% ../nbs/19b_workbench.ipynb #2d2a0627
 @patch
 def _build(self:Workbench, w, limit):
     "Make the widgets"
     wide, line = w.Layout(width='100%'), w.Layout(flex_flow='row wrap', align_items='center', width='100%')
-    short = dict(description_width='62px')
+    short = dict(description_width='66px')
     self.query = w.Text(description='Query', placeholder='Ask a question, then press Enter', style=short, layout=w.Layout(flex='1 1 320px', width='auto', min_width='0'))
     self.button = w.Button(description='Search', button_style='primary', tooltip='Search (Enter in the query line)', layout=w.Layout(width='90px'))
     self.stop_button = w.Button(description='Stop', tooltip='Stop the search', disabled=True, layout=w.Layout(width='70px'))
@@ -209,13 +221,13 @@ def _build(self:Workbench, w, limit):
     self.reload = w.Button(description='Reload', tooltip='Read strategies, licences and sources again', layout=w.Layout(width='80px'))
     again = self._guard(lambda *_: self._again())
     self.licenses, self.sources = _Choices('Licences', again, {c: b[1] for c, b in _badges.items()}), _Choices('Sources', again)
-    self.retracted = w.Checkbox(self.within.exclude_retracted, description='leave out retracted documents', indent=False, disabled=self.within.exclude_retracted, layout=w.Layout(width='auto', margin='0 0 0 66px'))
+    self.retracted = w.Checkbox(self.within.exclude_retracted, description='leave out retracted documents', indent=False, disabled=self.within.exclude_retracted, layout=w.Layout(width='auto', margin='0 0 4px 72px'))
     self.status, self.results, self.errors = w.HTML(layout=wide), w.HTML(layout=wide), w.Output(layout=w.Layout(width='100%', max_height='360px', overflow='auto'))
     self.ui = w.VBox([w.HTML(_css + _hide_static, layout=w.Layout(display='none')), w.HBox([self.query, self.button, self.stop_button], layout=line),
                       w.HBox([self.strategy, self.limit, self.reload], layout=line), self.licenses.ui, self.sources.ui, self.retracted, self.status, self.errors, self.results], layout=w.Layout(width='100%', max_width='1180px'))
     self.ui.add_class('sci-rag-live')
 
-# %% ../nbs/19b_workbench.ipynb #59d15a22
+# %% ../nbs/19b_workbench.ipynb #2b3c22ce
 @patch
 def _refresh(self:Workbench, name=None):
     "Read what can be chosen"
@@ -233,7 +245,7 @@ def _refresh(self:Workbench, name=None):
     n = sum(r[2] for r in rows)
     self._say('', f'{n:,} document{"" if n == 1 else "s"} can be searched in corpus {self.corpus.name}' if n else f'Corpus {self.corpus.name} has no document to search here')
 
-# %% ../nbs/19b_workbench.ipynb #ed4ecb73
+# %% ../nbs/19b_workbench.ipynb #0cc9e0c8
 @patch(as_prop=True)
 def scope(self:Workbench) -> Scope:
     "The scope that the controls say, inside the one that was given"
@@ -244,7 +256,7 @@ def _say(self:Workbench, kind, text):
     "Put a sentence on the status line"
     self.status.value = f'<div class="sci-rag-wb"><div class="sci-rag-status {kind} tex2jax_ignore mathjax_ignore" role="status" aria-live="polite">{html_escape(text)}</div></div>'
 
-# %% ../nbs/19b_workbench.ipynb #645b5420
+# %% ../nbs/19b_workbench.ipynb #e94f59c0
 @patch
 def _guard(self:Workbench, f):
     "`f` as a callback; what it raises is shown in the widget"
@@ -266,7 +278,7 @@ def _fail(self:Workbench, error, shown=None):
         self.errors.outputs = (error_output(error),)
         self._keep_static()
 
-# %% ../nbs/19b_workbench.ipynb #b523907e
+# %% ../nbs/19b_workbench.ipynb #f4b338a3
 @patch
 def _connect(self:Workbench):
     "Let the controls call"
@@ -290,7 +302,7 @@ def _reload(self:Workbench):
     finally: self._asked = asked
     self._again()
 
-# %% ../nbs/19b_workbench.ipynb #db12409c
+# %% ../nbs/19b_workbench.ipynb #a6f6329d
 @patch
 def start(self:Workbench,
           text: str|None=None,   # what to search; what stands in the query line when None
@@ -309,12 +321,13 @@ def start(self:Workbench,
         self.job = _Job(self.corpus, self.query.value, self._guard(self._done), **kwargs)
         self.job.thread.start()
 
-# %% ../nbs/19b_workbench.ipynb #ef487c3a
+# %% ../nbs/19b_workbench.ipynb #4601d8d9
 @patch
 def _done(self:Workbench, job, ranking, error):
     "Show what a search gave, unless another has begun"
     seconds = time.perf_counter() - job.start
-    page = results_html(ranking) if ranking is not None and not job.stopped else ''
+    try: page = results_html(ranking) if ranking is not None and not job.stopped else ''
+    except Exception as e: ranking, error = None, e
     with self._lock:
         if job is not self.job: return
         self.job, self.stop_button.disabled = None, True
@@ -324,7 +337,7 @@ def _done(self:Workbench, job, ranking, error):
         if error is not None: self._fail(error, ranking)
         self._keep_static()
 
-# %% ../nbs/19b_workbench.ipynb #b1679ac5
+# %% ../nbs/19b_workbench.ipynb #83d5c988
 @patch
 def stop(self:Workbench):
     "Stop the search that runs; what is shown stays"
@@ -343,7 +356,7 @@ def wait(self:Workbench,
     if job is not None: job.thread.join(timeout)
     return self
 
-# %% ../nbs/19b_workbench.ipynb #0e42d9bc
+# %% ../nbs/19b_workbench.ipynb #8ced6e98
 _hide_static = '<style>:is(.jp-OutputArea,.cell_container):has(.sci-rag-live) :is(.jp-OutputArea-child:has(.sci-rag-static),.sci-rag-static){display:none}</style>'
 
 @patch
@@ -360,7 +373,7 @@ def _keep_static(self:Workbench):
     "Replace the stored results"
     if self._display is not None: self._display.update(self.static(), raw=True)
 
-# %% ../nbs/19b_workbench.ipynb #c3b3afcf
+# %% ../nbs/19b_workbench.ipynb #ba95ee2c
 @patch
 def __repr__(self:Workbench): return f'Workbench({self.corpus.name!r})'
 
@@ -372,7 +385,7 @@ def _ipython_display_(self:Workbench):
     display({**self.ui._repr_mimebundle_(), 'text/plain': repr(self)}, raw=True)
     self._display = display(self.static(), raw=True, display_id=self._display.display_id if self._display else True)
 
-# %% ../nbs/19b_workbench.ipynb #bf0657e0
+# %% ../nbs/19b_workbench.ipynb #5275eb6b
 def workbench(corpus,                     # an open Corpus
               query: str='',              # searched at once, before anything is shown
               strategy='interactive',     # name or Strategy to begin with
