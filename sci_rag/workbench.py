@@ -69,7 +69,7 @@ def timeline_html(trace: Trace) -> str:
     rows = [[html_escape(s.name), f'{_dot(s.status)} {s.status}', bar(s), f'{s.ms:.1f}', s.candidates, html_escape(', '.join(filter(None, [s.reason, *(f'{k} {v}' for k, v in s.info.items())])))] for s in trace]
     return _facts(['stage', 'status', f'0 to {total:.0f} ms', 'ms', 'candidates', 'details'], rows, (3, 4))
 
-# %% ../nbs/19b_workbench.ipynb #de8a0ce4
+# %% ../nbs/19b_workbench.ipynb #37b867f9
 def _hit_html(r, i, best):
     "One hit and its fold"
     h, colors = r[i], r._colors()
@@ -83,7 +83,7 @@ def results_html(r: Ranking) -> str:
     if not r.hits: return _own_keys(ran)
     best, first = max(h.score for h in r), r[0]
     marked = '<span style="background:rgba(255,193,7,.38);border-radius:2px">marked</span>'
-    note = f'<div class="sci-rag-note">Score: {html_escape(first.score_name)}, {html_escape(first.meaning)}. Each generator has its part of the bar. Words that match the query are {marked}.</div>'
+    note = f'<div class="sci-rag-note">Score: {html_escape(first.score_name)}, {html_escape(first.meaning)}.{" Each generator has its part of the bar." if len(r._colors()) > 1 else ""} Words that match the query are {marked}.</div>'
     return _own_keys(f'{ran}{note}<ol class="hits">{"".join(_hit_html(r, i, best) for i in range(len(r)))}</ol>')
 
 # %% ../nbs/19b_workbench.ipynb #61fb150f
@@ -302,7 +302,7 @@ def _reload(self:Workbench):
     finally: self._asked = asked
     self._again()
 
-# %% ../nbs/19b_workbench.ipynb #a6f6329d
+# %% ../nbs/19b_workbench.ipynb #225201f4
 @patch
 def start(self:Workbench,
           text: str|None=None,   # what to search; what stands in the query line when None
@@ -315,9 +315,9 @@ def start(self:Workbench,
         if not self.query.value.strip():
             self._asked, self.stop_button.disabled = False, True
             return self._say('', 'Type a question first')
-        self._asked, self.stop_button.disabled = True, False
+        first, self._asked, self.stop_button.disabled = not self._asked, True, False
         kwargs = dict(strategy=self.strategy.value, scope=self.scope, limit=self.limit.value)
-        self._say('busy', f'Searching by {self.strategy.value if isinstance(self.strategy.value, str) else self.strategy.value.name} …')
+        self._say('busy', f'Searching by {self.strategy.value if isinstance(self.strategy.value, str) else self.strategy.value.name} …' + (' The first search may load a model' if first else ''))
         self.job = _Job(self.corpus, self.query.value, self._guard(self._done), **kwargs)
         self.job.thread.start()
 
