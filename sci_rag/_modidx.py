@@ -1375,7 +1375,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'sci_rag.workbench._Job.work': ('workbench.html#_job.work', 'sci_rag/workbench.py'),
                                    'sci_rag.workbench._facts': ('workbench.html#_facts', 'sci_rag/workbench.py'),
                                    'sci_rag.workbench._hit_html': ('workbench.html#_hit_html', 'sci_rag/workbench.py'),
-                                   'sci_rag.workbench._own_frame': ('workbench.html#_own_frame', 'sci_rag/workbench.py'),
                                    'sci_rag.workbench._own_keys': ('workbench.html#_own_keys', 'sci_rag/workbench.py'),
                                    'sci_rag.workbench.error_output': ('workbench.html#error_output', 'sci_rag/workbench.py'),
                                    'sci_rag.workbench.explanation_html': ('workbench.html#explanation_html', 'sci_rag/workbench.py'),

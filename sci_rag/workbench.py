@@ -100,15 +100,15 @@ def status_line(r: Ranking, seconds: float) -> tuple:
     if r.status == 'denied': return 'warn', said['denied'] + '. Tick a licence and a source'
     return 'warn' if r.status == 'empty' and not lost else 'bad', said.get(r.status, r.status) + tail
 
-# %% ../nbs/19b_workbench.ipynb #11f14551
-def _own_frame(tb): return tb.tb_frame.f_globals.get('__name__', '').partition('.')[0] == 'asyncio' or tb.tb_frame.f_globals.get('__name__') == __name__
+# %% ../nbs/19b_workbench.ipynb #1fb1c5c5
+_machinery = {__name__, 'sci_rag.corpus', 'sci_rag.retrieve'}
 
 def error_output(error: BaseException) -> dict:
     "A notebook output of an exception; no secret of the environment is in it"
-    tb = error.__traceback__
-    while tb is not None and _own_frame(tb): tb = tb.tb_next
+    tb, own = error.__traceback__, lambda tb: (m := tb.tb_frame.f_globals.get('__name__', '')) in _machinery or m.startswith('asyncio')
+    while tb is not None and tb.tb_next is not None and own(tb): tb = tb.tb_next
     said = redact(''.join(traceback.format_exception_only(type(error), error))).strip().partition(': ')[2]
-    lines = redact(''.join(traceback.format_exception(type(error), error, tb or error.__traceback__))).rstrip().splitlines()
+    lines = redact(''.join(traceback.format_exception(type(error), error, tb))).rstrip().splitlines()
     return dict(output_type='error', ename=type(error).__name__, evalue=said, traceback=lines)
 
 # %% ../nbs/19b_workbench.ipynb #b70d7c56
@@ -148,7 +148,7 @@ def stop(self:_Job):
         try: self.loop.call_soon_threadsafe(self.task.cancel)
         except RuntimeError: pass                     # the loop was closed in between: it is over
 
-# %% ../nbs/19b_workbench.ipynb #83f4ef7b
+# %% ../nbs/19b_workbench.ipynb #8a6577c7
 class _Choices:
     "Tick boxes for a set of values, or a list where there are many"
     def __init__(self, label, changed, words=None):
@@ -161,7 +161,7 @@ class _Choices:
         "Show these values, value -> number of documents; what was off stays off"
         import ipywidgets as w
         off = {k for k in self.known() if k not in self.chosen()}
-        name = lambda k: f'{self.words.get(k, k) or "(none)"} {counts[k]:,}'
+        name = lambda k: f'{self.words.get(k, k) or "(none)"} ({counts[k]:,})'
         if len(counts) > 12: self._list(w, [(name(k), k) for k in counts], off)
         else: self._boxes(w, {k: name(k) for k in counts}, off)
         self.body.children = [self.many] if self.many else [*self.boxes.values()]
@@ -207,7 +207,7 @@ class Workbench:
         self._refresh(get_strategy(strategy).name)
         self._connect()
 
-# %% ../nbs/19b_workbench.ipynb #2d2a0627
+# %% ../nbs/19b_workbench.ipynb #252ba5b0
 @patch
 def _build(self:Workbench, w, limit):
     "Make the widgets"
@@ -222,7 +222,7 @@ def _build(self:Workbench, w, limit):
     again = self._guard(lambda *_: self._again())
     self.licenses, self.sources = _Choices('Licences', again, {c: b[1] for c, b in _badges.items()}), _Choices('Sources', again)
     self.retracted = w.Checkbox(self.within.exclude_retracted, description='leave out retracted documents', indent=False, disabled=self.within.exclude_retracted, layout=w.Layout(width='auto', margin='0 0 4px 72px'))
-    self.status, self.results, self.errors = w.HTML(layout=wide), w.HTML(layout=wide), w.Output(layout=w.Layout(width='100%', max_height='360px', overflow='auto'))
+    self.status, self.results, self.errors = w.HTML(layout=wide), w.HTML(layout=wide), w.Output(layout=w.Layout(width='100%', max_height='320px', overflow='auto'))
     self.ui = w.VBox([w.HTML(_css + _hide_static, layout=w.Layout(display='none')), w.HBox([self.query, self.button, self.stop_button], layout=line),
                       w.HBox([self.strategy, self.limit, self.reload], layout=line), self.licenses.ui, self.sources.ui, self.retracted, self.status, self.errors, self.results], layout=w.Layout(width='100%', max_width='1180px'))
     self.ui.add_class('sci-rag-live')
