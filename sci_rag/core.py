@@ -122,6 +122,9 @@ class Settings:
     query_cache_size: int = 1024            # query vectors kept in memory
     chunk_target: int = 800                 # tokens a prose chunk aims at; capped by the encoder's window
     chunk_overlap: int = 150                # tokens of prose repeated in the next chunk of a section
+    workers: int = 0                        # processes that parse; 0: one a core where it pays, 1: none but this
+    parse_timeout: int = 300                # seconds a document may take to be parsed and cut; 0: no limit
+    max_file_mb: int = 200                  # larger files are refused before they are read: a scanned book has 100
     exact_scan_rows: int = 20_000           # eligible rows up to which vectors are scanned exactly
     timeout_ms: int = 30_000                # ceiling of one search
     progress: bool = True                   # progress bars

@@ -422,17 +422,18 @@ def _json_type(v):
 
 # %% ../nbs/08_rights.ipynb #ec0b0b68
 def _scan(path):
-    "(entries, problems) of a manifest"
+    "(entries, problems, path, [(problem, path as given)] of lines whose file cannot be used) of a manifest"
     path = Path(path)/'manifest.jsonl' if Path(path).is_dir() else Path(path)
     try: lines = path.read_bytes().removeprefix(b'\xef\xbb\xbf').split(b'\n')
     except OSError as e: raise ManifestError(f'the manifest cannot be read: {e.strerror or type(e).__name__}', str(path)) from None
-    entries, problems, seen, folder = [], [], {}, path.resolve().parent
+    entries, problems, seen, unusable, folder = [], [], {}, [], path.resolve().parent
     for n, raw in enumerate(lines, 1):
         if not raw.strip(): continue
         obj, bad = _read_line(raw.strip(), n)
         if bad: problems.append(bad); continue
         file, bad = _check_path(obj.get('path'), folder, n)
         found = ([bad] if bad else []) + list(_check_fields(obj, n))
+        if bad and isinstance(obj.get('path'), str) and obj['path'].strip(): unusable.append((bad, obj['path']))
         keys = [('path', file)] if file else []
         if isinstance(obj.get('doi'), str) and obj['doi'].strip(): keys.append(('doi', clean_doi(obj['doi'])))
         for k in keys:
@@ -440,7 +441,7 @@ def _scan(path):
         problems += found
         if not any(p.level == 'error' for p in found): entries.append(_entry(obj, file, folder, n))
     if not entries and not problems: problems.append(Problem(1, '', 'error', 'the manifest names no document'))
-    return entries, problems, path
+    return entries, problems, path, unusable
 
 def _entry(obj, file, folder, n):
     more = {k: v for k, v in obj.items() if k not in ('path', 'authors', 'doi')}
@@ -455,10 +456,13 @@ def lint_manifest(path: str|Path,    # manifest.jsonl, or a folder that holds on
     return pd.DataFrame([vars(p) for p in _scan(path)[1]], columns=['line', 'field', 'level', 'problem'])
 
 def read_manifest(path: str|Path,         # manifest.jsonl, or a folder that holds one
+                  left_out: list|None=None,  # gets (line, path, reason) where the file cannot be used; None: that is an error too
                  ) -> list[ManifestEntry]:
     "The documents of a manifest, or a `ManifestError` that lists every error with its line"
-    entries, problems, path = _scan(path)
-    errors = [p for p in problems if p.level == 'error']
+    entries, problems, path, unusable = _scan(path)
+    if left_out is not None: left_out += [(p.line, given, p.problem) for p, given in unusable]
+    spared = [p for p, _ in unusable] if left_out is not None else []
+    errors = [p for p in problems if p.level == 'error' and not any(p is s for s in spared)]
     if errors:
         listed = ''.join(f'\n  line {p.line}: {p.problem}' for p in errors)
         raise ManifestError(f'{len(errors)} problem{"s" if errors[1:] else ""} in the manifest:{listed}', path.name, 'Nothing was read')
