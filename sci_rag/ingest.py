@@ -115,7 +115,7 @@ def _stored(db, group):
 
 def _key(source, ref, meta): return (source, meta.get('root', ''), ref)
 
-# %% ../nbs/09_ingest.ipynb #cde85408
+# %% ../nbs/09_ingest.ipynb #44b14d27
 def decide(p: Prepared,              # the document
            stored: Sequence[dict],   # rows that it may be
            seen: Mapping,            # content hash -> name, of what this run has met
@@ -123,6 +123,7 @@ def decide(p: Prepared,              # the document
            final: bool=True,         # False: a duplicate of a document that this run has yet to look at is put off ('later')
           ) -> Prepared:
     "Set what is to be done with a document, and why"
+    p.status, p.reason, p.replaces = 'added', '', None
     mine = _key(p.record['source'], p.record['source_ref'], p.record['meta'])
     same = next((s for s in stored if s['content_hash'] == p.content_hash), None)
     named = next((s for s in stored if (p.doc.id and s['id'] == p.doc.id) or _key(s['source'], s['source_ref'], s['meta']) == mine), None)
@@ -349,7 +350,13 @@ def _pipeline(run, docs, group_size, show, reading):
         if run.later: run.flush(run.later, writer, final=True)
         run.finish()
 
-# %% ../nbs/09_ingest.ipynb #48d9ef9b
+# %% ../nbs/09_ingest.ipynb #3297cb97
+def _reach(address):
+    "Raise ServiceError unless there is a cluster with our code at the address"
+    from sci_rag.cluster import connect_cluster
+    connect_cluster(address).close()
+
+# %% ../nbs/09_ingest.ipynb #131df78f
 def ingest(db: Database,                  # the corpus
            embedder: Embedder,            # encodes passages; the corpus is bound to it
            source,                        # path of a file, folder or manifest, or an iterable of DocumentInput
@@ -368,6 +375,7 @@ def ingest(db: Database,                  # the corpus
     "Ingest documents; one bad document does not stop the others"
     started, s = time.perf_counter(), settings()
     docs, rest = find_documents(source, {**({'source': source_name} if source_name else {}), **(defaults or {})})
+    if cluster: _reach(cluster)                   # nor is anything changed for a cluster that is not there
     params = replace(params or ChunkParams(target=s.chunk_target, overlap=s.chunk_overlap), max_tokens=embedder.max_tokens)
     names = tuple(dict.fromkeys(['chunk', *representations]))
     versions = view_versions(names, resolver)     # an unknown view or a missing resolver stops here, before anything is changed
@@ -382,7 +390,7 @@ def ingest(db: Database,                  # the corpus
     if run.texts > 1000: db.optimize()      # statistics and visibility for index-only scans, after a large change
     return _report_of(run, docs, rest, started)
 
-# %% ../nbs/09_ingest.ipynb #7578fb27
+# %% ../nbs/09_ingest.ipynb #d5d27533
 def _report_of(run, docs, rest, started):
     "The report, in the order of the inputs"
     order = {d.name: i for i, d in reversed(list(enumerate(docs)))}

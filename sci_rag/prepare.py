@@ -7,7 +7,7 @@ __all__ = ['PATIENCE', 'DocumentInput', 'clean', 'LeftOut', 'walk', 'find_docume
            'Refused', 'json_plain', 'prepare', 'cut', 'texts_of', 'encode', 'why', 'reader_version', 'file_digest',
            'input_digest', 'prepare_one', 'effort']
 
-# %% ../nbs/08c_prepare.ipynb #01df85c8
+# %% ../nbs/08c_prepare.ipynb #6fb9f3c4
 import errno, functools, hashlib, json, os, pickle, stat, sys, time, zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from fastcore.basics import patch
 from .blocks import Dropped, Parsed, content_hash, storable, storable_value
 from .chunker import ChunkParams, chunk
 from .core import CorpusError, EmbeddingError, ParseError, SciRagError, digest, sha256
-from .parse import PARSERS, SUFFIXES, parse, parse_text
+from .parse import PARSERS, SHIPPED, SUFFIXES, parse, parse_text
 from .rights import classify_license, read_manifest
 from .views import build_views, get_view, is_embedded
 
@@ -119,7 +119,7 @@ def _from_manifest(path, defaults):
               for e in read_manifest(path, unusable)]
     return listed, [LeftOut(storable(ref)[0], 'failed', f'line {n} of the manifest: {reason}') for n, ref, reason in unusable]
 
-# %% ../nbs/08c_prepare.ipynb #2ab8e2cf
+# %% ../nbs/08c_prepare.ipynb #c5f85a6b
 def find_documents(source,                     # path of a file, folder or manifest; or an iterable of DocumentInput
                    defaults: Mapping|None=None,  # fields for documents that do not declare them
                   ) -> tuple[list[DocumentInput], list[LeftOut]]:  # inputs in a stable order; what is left out
@@ -137,7 +137,7 @@ def find_documents(source,                     # path of a file, folder or manif
         listed, unusable = _from_manifest(path/'manifest.jsonl', defaults)
         named = {d.path.resolve() for d in listed}
         unnamed = [LeftOut(_name(p, path), 'skipped', 'not named in the manifest') for p in found if p.resolve() not in named]
-        said = {u.path for u in unusable} | {'manifest.jsonl'}
+        said = {u.path for u in unusable} | {d.source_ref for d in listed} | {'manifest.jsonl'}
         return listed, unusable + unnamed + [r for r in rest if r.path not in said]
     if not found and not rest: raise CorpusError('the folder holds no document', str(source), f'Known formats: {" ".join(sorted(filter(None, SUFFIXES)))}')
     return [file(p, path, root) for p in found], rest
@@ -154,7 +154,7 @@ class Job:
     max_bytes: int = 200_000_000      # larger files are refused before they are read
     cut: bool = True                  # whether a worker cuts, or only parses
 
-# %% ../nbs/08c_prepare.ipynb #e03571df
+# %% ../nbs/08c_prepare.ipynb #d2f79010
 def _ours(f): return (getattr(f, '__module__', None) or '').startswith('sci_rag.')
 
 def can_cut(job: Job) -> bool:
@@ -166,9 +166,14 @@ def can_cut(job: Job) -> bool:
     except Exception: return False
     return True
 
+def _parser(doc):
+    "Name of the parser of a document; None for a text"
+    return SUFFIXES.get(Path(doc.path).suffix.lower(), '') if doc.path is not None else None
+
 def can_parse(doc: DocumentInput) -> bool:
-    "Whether a worker has the parser of a document"
-    return doc.path is None or _ours(PARSERS.get(SUFFIXES.get(Path(doc.path).suffix.lower(), ''), parse))
+    "Whether a worker has the parser of a document, and would choose the same"
+    name = _parser(doc)
+    return name is None or name == SHIPPED.get(Path(doc.path).suffix.lower(), '') and _ours(PARSERS.get(name, parse))
 
 # %% ../nbs/08c_prepare.ipynb #8af0566e
 @dataclass
@@ -274,7 +279,7 @@ def why(e: BaseException) -> str:
     if isinstance(e, SciRagError): return ' '.join(f'{e.what}. {e.hint}'.split()) if e.hint else ' '.join(e.what.split())
     return ' '.join(f'{type(e).__name__}: {e}'.split())[:300]
 
-# %% ../nbs/08c_prepare.ipynb #7ac60199
+# %% ../nbs/08c_prepare.ipynb #6b384547
 _readers = 'blocks layout tablegrid pdf parse formats chunker coref views rights prepare'.split()
 
 @functools.cache
@@ -286,9 +291,9 @@ def reader_version() -> str:
         except PackageNotFoundError: return ''
     here = Path(sys.modules['sci_rag'].__file__).parent
     code = [sha256(p.read_bytes()) if (p := here/f'{m}.py').is_file() else installed('sci-rag') for m in _readers]
-    return digest([code, [installed(n) for n in ('pypdf', 'pdfplumber', 'pdfminer.six', 'markdown-it-py', 'openpyxl', 'pyyaml')]])[:16]
+    return digest([code, [installed(n) for n in ('pypdf', 'pdfplumber', 'pdfminer.six', 'markdown-it-py', 'openpyxl', 'pyyaml', 'docling', 'docling-slim')]])[:16]
 
-# %% ../nbs/08c_prepare.ipynb #a083ec7f
+# %% ../nbs/08c_prepare.ipynb #5b6ff0b0
 def file_digest(path: Path, max_bytes: int) -> str|None:
     "SHA-256 of a file; None for what is no file, cannot be read or is too large"
     h = hashlib.sha256()
@@ -302,11 +307,11 @@ def file_digest(path: Path, max_bytes: int) -> str|None:
 
 def input_digest(doc: DocumentInput, job: Job) -> str|None:
     "Identity of an input and of what would be made of it; None where that cannot be known"
+    if (name := _parser(doc)) and not _ours(PARSERS.get(name, parse)): return None     # who knows what else it depends on
     content = sha256(doc.text or '') if doc.path is None else file_digest(doc.path, job.max_bytes)
     if content is None: return None
     declared = {f.name: getattr(doc, f.name) for f in fields(doc) if f.name not in ('path', 'text')}
-    suffix = Path(doc.path).suffix.lower() if doc.path is not None else ''
-    return digest([content, suffix, declared, dict(job.derived), reader_version()])
+    return digest([content, name, declared, dict(job.derived), reader_version()])
 
 # %% ../nbs/08c_prepare.ipynb #c94fdb8f
 def prepare_one(job: Job, doc: DocumentInput) -> Prepared|Refused:
