@@ -6,7 +6,7 @@
 __all__ = ['MEMORY', 'how_many', 'read_all', 'unchanged', 'decide', 'store_document', 'IngestReport', 'in_groups', 'ingest',
            'DocumentInput', 'LeftOut', 'Prepared', 'Refused', 'clean', 'find_documents', 'prepare']
 
-# %% ../nbs/09_ingest.ipynb #b3917a24
+# %% ../nbs/09_ingest.ipynb #4a79129c
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,14 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 import pandas as pd
 from fastcore.basics import patch
 from psycopg.errors import DeadlockDetected, ForeignKeyViolation
 from psycopg.types.json import Jsonb
 from .blocks import storable_value
 from .chunker import ChunkParams
-from .core import DatabaseError, SciRagError, html_escape, progress, settings
+from .core import DatabaseError, ParameterError, html_escape, progress, settings
 from .db import Database
 from .embed import Embedder, cpu_count
 from .lexical import index_terms
@@ -356,7 +355,7 @@ def _reach(address):
     from sci_rag.cluster import connect_cluster
     connect_cluster(address).close()
 
-# %% ../nbs/09_ingest.ipynb #131df78f
+# %% ../nbs/09_ingest.ipynb #f5ff470a
 def ingest(db: Database,                  # the corpus
            embedder: Embedder,            # encodes passages; the corpus is bound to it
            source,                        # path of a file, folder or manifest, or an iterable of DocumentInput
@@ -375,6 +374,8 @@ def ingest(db: Database,                  # the corpus
     "Ingest documents; one bad document does not stop the others"
     started, s = time.perf_counter(), settings()
     docs, rest = find_documents(source, {**({'source': source_name} if source_name else {}), **(defaults or {})})
+    how = dict(workers=s.workers if workers is None else workers, timeout=s.parse_timeout if timeout is None else timeout, cluster=cluster)
+    if how['workers'] < 0 or how['timeout'] < 0 or group_size < 1: raise ParameterError('workers and timeout must not be negative, and group_size not below 1', 'ingest')
     if cluster: _reach(cluster)                   # nor is anything changed for a cluster that is not there
     params = replace(params or ChunkParams(target=s.chunk_target, overlap=s.chunk_overlap), max_tokens=embedder.max_tokens)
     names = tuple(dict.fromkeys(['chunk', *representations]))
@@ -383,8 +384,7 @@ def ingest(db: Database,                  # the corpus
     db.set_meta('chunking', params.as_dict())
     derived = dict(params=params.as_dict(), representations=versions, embedding=embedder.version)
     run = _Run(db, Job(params, names, embedder, resolver, derived, s.max_file_mb * 1_000_000), {d.key for d in docs})
-    _pipeline(run, docs, group_size, show_progress, dict(workers=s.workers if workers is None else workers, cluster=cluster,
-                                                         timeout=s.parse_timeout if timeout is None else timeout))
+    _pipeline(run, docs, group_size, show_progress, how)
     for n in names:
         if is_embedded(n): db.ensure_index(n)
     if run.texts > 1000: db.optimize()      # statistics and visibility for index-only scans, after a large change

@@ -119,7 +119,7 @@ def _from_manifest(path, defaults):
               for e in read_manifest(path, unusable)]
     return listed, [LeftOut(storable(ref)[0], 'failed', f'line {n} of the manifest: {reason}') for n, ref, reason in unusable]
 
-# %% ../nbs/08c_prepare.ipynb #c5f85a6b
+# %% ../nbs/08c_prepare.ipynb #59455306
 def find_documents(source,                     # path of a file, folder or manifest; or an iterable of DocumentInput
                    defaults: Mapping|None=None,  # fields for documents that do not declare them
                   ) -> tuple[list[DocumentInput], list[LeftOut]]:  # inputs in a stable order; what is left out
@@ -129,7 +129,7 @@ def find_documents(source,                     # path of a file, folder or manif
     if not isinstance(source, (str, Path)): return list(source), []
     path = Path(source).expanduser()
     if not path.exists(): raise CorpusError('there is no such file or folder', str(source), 'Check the path; it is relative to the working directory')
-    if path.suffix == '.jsonl': return _from_manifest(path, defaults)
+    if path.suffix == '.jsonl' and path.is_file(): return _from_manifest(path, defaults)
     file = lambda p, folder, root: DocumentInput(**defaults, path=p, source_ref=_name(p, folder), root=root)
     if not path.is_dir(): return [file(path, path.parent, _root(path.parent))], []
     root, (found, rest) = _root(path), walk(path)

@@ -78,7 +78,7 @@ def _be_modest(memory):
         with open('/proc/self/oom_score_adj', 'w') as f: f.write('500')
     except (ImportError, OSError, ValueError): pass     # a courtesy; not every system has it
 
-# %% ../nbs/08b_workers.ipynb #91e1a321
+# %% ../nbs/08b_workers.ipynb #100bff00
 class Worker:
     "One process that applies one function to one item after another"
     def __init__(self,
@@ -86,7 +86,7 @@ class Worker:
                  timeout: float=0,        # seconds an item may take; 0: no limit
                  memory: int=0):          # bytes a process may hold; 0: no limit
         self.head = [pickle.dumps(x, 5) for x in (list(sys.path), (memory, timeout))] + [pickle.dumps(work, 5)]
-        self.work, self.timeout, self.proc, self.late = work, timeout, None, False
+        self.work, self.timeout, self.proc, self.late, self.closed = work, timeout, None, False, False
 
     def start(self):
         "A fresh interpreter with the function in it"
@@ -102,14 +102,19 @@ class Worker:
         self.late = True
         self.proc.kill()
 
-# %% ../nbs/08b_workers.ipynb #02d5c5d8
+# %% ../nbs/08b_workers.ipynb #6dfa2653
+_gone = Answer(problem='the work was broken off')
+
 @patch
 def __call__(self: Worker, item) -> Answer:
     "Apply the function; a process that dies or hangs gives an answer too"
     try: self.proc or self.start()
     except (EOFError, OSError):                        # no interpreter to be had: better here than not at all
         self.stop()
-        return call_within(self.work, item, self.timeout)
+        return _gone if self.closed else call_within(self.work, item, self.timeout)
+    if self.closed:                                    # while it started
+        self.stop()
+        return _gone
     timer = threading.Timer(self.timeout, self.kill) if self.timeout else None
     try:
         if timer: timer.daemon = True; timer.start()
@@ -144,7 +149,7 @@ def stop(self: Worker):
         except OSError: pass
     self.proc = None
 
-# %% ../nbs/08b_workers.ipynb #3d18f5c2
+# %% ../nbs/08b_workers.ipynb #4ea2acb3
 class Pool:
     "Several workers; a context manager that leaves no process behind"
     def __init__(self, work: Callable, size: int=2, timeout: float=0, memory: int=0):
@@ -162,7 +167,8 @@ class Pool:
         "End all processes, busy ones too"
         self.threads.shutdown(wait=False, cancel_futures=True)
         for w in self.all:
-            if w.proc is not None: w.proc.kill()
+            w.closed = True
+            if (proc := w.proc) is not None: proc.kill()
         self.threads.shutdown(wait=True)
         for w in self.all: w.stop()
 

@@ -345,6 +345,36 @@ def test_cluster_that_is_not_there(db, embedder, tmp_path):
     assert db.fingerprint()["documents"] == 0
 
 
+class _Future:
+    def __init__(self, batch): self.batch = batch
+    def result(self):
+        if any(d.id == "bad" for d in self.batch): raise RuntimeError("KilledWorker")
+        return [d.id for d in self.batch]
+
+
+class _Client:
+    status = "running"
+    def submit(self, batch): return _Future(batch)
+
+
+def test_a_document_that_kills_workers_of_a_cluster_stands_alone():
+    from sci_rag.cluster import _Attempt
+    from sci_rag.core import ServiceError
+    docs, client = [DocumentInput(id=i, text=i) for i in ("a", "bad", "b")], _Client()
+    first, refused, last = _Attempt(client, client.submit, docs).result()
+    assert (first, last, refused.doc.id) == ("a", "b", "bad") and "no worker of the cluster" in refused.reason
+    client.status = "closed"
+    with pytest.raises(ServiceError, match="the cluster is gone"): _Attempt(client, client.submit, docs).result()
+
+
+@pytest.mark.parametrize("wrong", [dict(workers=-1), dict(timeout=-1), dict(group_size=0)])
+def test_wrong_numbers(db, embedder, tmp_path, wrong):
+    from sci_rag.core import ParameterError
+    (tmp_path / "a.md").write_text("Rice straw holds 14 percent ash, most of it silica.")
+    with pytest.raises(ParameterError): ingest(db, embedder, tmp_path, **wrong)
+    assert db.embedding() is None
+
+
 # Size
 
 def test_a_long_text_and_a_long_table(db, embedder, tmp_path):
