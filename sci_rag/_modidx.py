@@ -735,6 +735,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'sci_rag.layers._no_words': ('layers.html#_no_words', 'sci_rag/layers.py'),
                                 'sci_rag.layers._number': ('layers.html#_number', 'sci_rag/layers.py'),
                                 'sci_rag.layers._passages': ('layers.html#_passages', 'sci_rag/layers.py'),
+                                'sci_rag.layers._ranked': ('layers.html#_ranked', 'sci_rag/layers.py'),
                                 'sci_rag.layers._representation': ('layers.html#_representation', 'sci_rag/layers.py'),
                                 'sci_rag.layers._share': ('layers.html#_share', 'sci_rag/layers.py'),
                                 'sci_rag.layers._statement': ('layers.html#_statement', 'sci_rag/layers.py'),

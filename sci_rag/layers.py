@@ -146,20 +146,28 @@ def _counted(scope, level):
     only_excludes = set(scope.conditions()) <= {'exclude', 'exclude_dois', 'exclude_retracted'}
     return (_most_units if only_excludes else _some_units).replace('{scope}', condition), dict(params, level=level)
 
-# %% ../nbs/11_layers.ipynb #6a68d44b
+# %% ../nbs/11_layers.ipynb #edde895c
 _factors = """,
 factors AS MATERIALIZED (SELECT term, df, 1e9::float8*qtf*idf AS weight, round(1e9::float8*idf) AS idf,
   %(k1)s::float8*(1 - %(b)s::float8) AS k, %(k1)s::float8*%(b)s::float8/nullif(average, 0) AS l FROM words, stats)"""
-_sum = 'sum(round(w.weight*h.tf/(h.tf + w.k + w.l*h.length))) AS score'
-_in_order = 'ORDER BY best.score DESC, d.content_hash, p.representation, p.ordinal LIMIT %(limit)s'
+_pool = """SELECT h.unit_id, sum(round(w.weight*h.tf/(h.tf + w.k + w.l*h.length))) AS score FROM factors w JOIN hits h ON h.term = w.term"""
+_best = f"""{_factors},
+pool AS MATERIALIZED ({_pool} {{admitted}} GROUP BY h.unit_id ORDER BY score DESC LIMIT %(heap)s),
+best AS MATERIALIZED (SELECT * FROM pool WHERE score > 0 AND score >= coalesce((SELECT score FROM pool ORDER BY score DESC OFFSET %(limit)s - 1 LIMIT 1), 0))"""
+_in_order = 'ORDER BY best.score DESC, d.content_hash, p.representation, p.ordinal'
 
-_bm25_tail = f"""{_factors},
-best AS MATERIALIZED (SELECT h.unit_id, {_sum} FROM factors w JOIN hits h ON h.term = w.term
-  GROUP BY h.unit_id ORDER BY score DESC FETCH FIRST %(limit)s ROWS WITH TIES)
+# %% ../nbs/11_layers.ipynb #0e4b37e9
+_bm25_tail = f"""{_best.replace('{admitted}', '')}
 SELECT d.id, u.passage_id, best.score/1e9::float8, stats.n FROM stats, best JOIN bm25_units u ON u.id = best.unit_id
-  JOIN documents d ON d.id = u.document_id LEFT JOIN passages p ON p.id = u.passage_id WHERE best.score > 0 {_in_order}"""
+  JOIN documents d ON d.id = u.document_id LEFT JOIN passages p ON p.id = u.passage_id {_in_order}"""
 
-# %% ../nbs/11_layers.ipynb #1351e03e
+def _ranked(conn, statement, params):
+    "The best rows in order, all that tie for the last place considered"
+    for heap in (params['limit'] + 100, None):
+        rows = conn.execute('WITH' + statement, {**params, 'heap': heap}).fetchall()
+        if heap is None or len(rows) < heap: return rows[:params['limit']]
+
+# %% ../nbs/11_layers.ipynb #59eddb93
 def _number(value, name, low, high=math.inf):
     "A finite number in a range, or a ParameterError"
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high or not math.isfinite(value):
@@ -172,7 +180,7 @@ def _no_words(conn, text):
     some = conn.execute(f'SELECT count(*) FROM ({_query_words}) AS w', dict(text=text)).fetchone()[0]
     return {'terms': some} if some else {'terms': 0, 'reason': 'no-terms'}
 
-# %% ../nbs/11_layers.ipynb #84477ea7
+# %% ../nbs/11_layers.ipynb #b4ca0d6f
 def bm25(conn, query: Query, scope: Scope, limit: int, *,
          level: str='document',  # what is ranked: document or passage
          k1: float=1.5,          # how slowly repeats stop counting; as in bm25s
@@ -182,13 +190,13 @@ def bm25(conn, query: Query, scope: Scope, limit: int, *,
     if level not in ('document', 'passage'): raise ParameterError(f'level must be document or passage, got {level!r}', 'generator bm25')
     counted, params = _counted(scope, level)
     params.update(text=query_text(query.text), limit=limit, k1=_number(k1, 'k1', 0), b=_number(b, 'b', 0, 1))
-    rows = conn.execute('WITH' + counted + _bm25_tail, params).fetchall()
+    rows = _ranked(conn, counted + _bm25_tail, params)
     info = {'eligible': int(rows[0][3])} if rows else _no_words(conn, params['text'])
     return LayerResult([Candidate(d, p, s) for d, p, s, _ in rows], {'level': level, **info})
 
 register_generator(Generator('bm25', bm25, unit='document', score_name='BM25'));
 
-# %% ../nbs/11_layers.ipynb #76c14cda
+# %% ../nbs/11_layers.ipynb #299dc587
 @dataclass(frozen=True)
 class Syntax:
     "What the operators of a query say"
@@ -202,7 +210,7 @@ class Syntax:
 _pieces = re.compile(r'''[(\[]*(?P<minus>-?)"(?P<phrase>[^"]*\w[^"]*)"|(?P<word>\S+)''')
 _curly = str.maketrans('\u201c\u201d\u201e\u201f\u00ab\u00bb', '""""""')
 
-# %% ../nbs/11_layers.ipynb #77b7cef6
+# %% ../nbs/11_layers.ipynb #fdc9e4a7
 def read_syntax(text: str) -> Syntax|None:  # None: no operator, a plain question
     "Quotes, OR and minus"
     branches, excluded, operators = [[]], [], 0
@@ -218,7 +226,7 @@ def read_syntax(text: str) -> Syntax|None:  # None: no operator, a plain questio
     branches = tuple(tuple(b) for b in branches if b)
     return Syntax(branches, tuple(excluded)) if len(found) <= 64 and (operators or len(branches) > 1) else None
 
-# %% ../nbs/11_layers.ipynb #3f3e0027
+# %% ../nbs/11_layers.ipynb #58012bc8
 _make_parts = """SELECT phraseto_tsquery(lexical(part, false))::text FROM unnest(%s::text[]) WITH ORDINALITY AS p(part, i) ORDER BY i"""
 
 def _tsquery(conn, syntax, relaxed=False):
@@ -232,23 +240,21 @@ def _tsquery(conn, syntax, relaxed=False):
     wanted = [f'({b})' for b in map(branch, syntax.branches) if b]
     return ' & '.join([f"({' | '.join(wanted)})", *(f'!({made[t]})' for t in syntax.excluded if made[t])]) if wanted else None
 
-# %% ../nbs/11_layers.ipynb #8c71c3b7
-_keyword_tail = f"""{_factors},
-whole AS MATERIALIZED (SELECT count(*) AS words, sum(idf) FILTER (WHERE df > 0) AS idf FROM factors),
-best AS MATERIALIZED (SELECT h.unit_id, {_sum}, sum(w.idf) AS covered, count(*) AS words FROM factors w JOIN hits h ON h.term = w.term
-  {{admitted}} GROUP BY h.unit_id ORDER BY score DESC FETCH FIRST %(limit)s ROWS WITH TIES)
-SELECT d.id, p.id, best.score/1e9::float8, stats.n, CASE WHEN best.words = whole.words THEN 'all' WHEN covered >= .5*whole.idf THEN 'most' ELSE 'any' END
-  FROM whole, stats, best JOIN bm25_units u ON u.id = best.unit_id JOIN passages p ON p.id = u.passage_id JOIN documents d ON d.id = u.document_id
-  WHERE best.score > 0 {_in_order}"""
+# %% ../nbs/11_layers.ipynb #38bff000
+_keyword_tail = f"""{_best},
+whole AS MATERIALIZED (SELECT count(*) AS words, sum(idf) FILTER (WHERE df > 0) AS idf FROM factors)
+SELECT d.id, p.id, best.score/1e9::float8, stats.n, CASE WHEN found.words = whole.words THEN 'all' WHEN found.idf >= .5*whole.idf THEN 'most' ELSE 'any' END
+  FROM whole, stats, best JOIN bm25_units u ON u.id = best.unit_id JOIN passages p ON p.id = u.passage_id JOIN documents d ON d.id = u.document_id, LATERAL (
+    SELECT count(*) AS words, sum(w.idf) AS idf FROM factors w JOIN bm25_postings h ON h.level = %(level)s AND h.term = w.term AND h.unit_id = best.unit_id) AS found {_in_order}"""
 
 _admitted = """WHERE h.unit_id IN (SELECT u.id FROM passages p JOIN bm25_units u ON u.passage_id = p.id WHERE p.tsv @@ %(tsquery)s::tsquery)"""
 
-# %% ../nbs/11_layers.ipynb #46187ce0
+# %% ../nbs/11_layers.ipynb #0faca305
 def _passages(conn, scope, params, tsquery=None):
     "Rows of the keyword query, restricted to what a tsquery admits if one is given"
     counted, more = _counted(scope, 'passage')
     tail = _keyword_tail.replace('{admitted}', _admitted if tsquery else '')
-    return conn.execute('WITH' + counted + tail, {**params, **more, 'tsquery': tsquery}).fetchall()
+    return _ranked(conn, counted + tail, {**params, **more, 'tsquery': tsquery})
 
 def _with_syntax(conn, scope, params, syntax):
     "(rows, info) of a query with operators"
@@ -257,7 +263,7 @@ def _with_syntax(conn, scope, params, syntax):
         if rows := _passages(conn, scope, {**params, 'text': syntax.positive}, tsquery): return rows, {'step': step}
     return [], {}
 
-# %% ../nbs/11_layers.ipynb #9a142d8e
+# %% ../nbs/11_layers.ipynb #6df71a85
 def keyword(conn, query: Query, scope: Scope, limit: int, *,
             k1: float=1.2,   # how slowly repeats stop counting
             b: float=.5,     # how much long passages are discounted; they differ less in length than documents
@@ -276,7 +282,7 @@ def keyword(conn, query: Query, scope: Scope, limit: int, *,
 
 register_generator(Generator('keyword', keyword, score_name='BM25'));
 
-# %% ../nbs/11_layers.ipynb #b383ae56
+# %% ../nbs/11_layers.ipynb #a6935c0e
 def _representation(name):
     "A condition on passages; the name stands there literally, or the planner would not use the partial index"
     if not isinstance(name, str) or not re.fullmatch(r'[A-Za-z0-9_.-]{1,64}', name):
@@ -298,7 +304,7 @@ def _share(conn, scope):
     condition, params = scope.sql('d')
     return conn.execute(f'SELECT coalesce(avg(CASE WHEN {condition} THEN 1. ELSE 0. END), 0)::float8 FROM documents d', params).fetchone()[0]
 
-# %% ../nbs/11_layers.ipynb #0a731afe
+# %% ../nbs/11_layers.ipynb #b52f6c73
 _vector_tail = """SELECT near.document_id, near.id, 1 - near.distance FROM near JOIN documents d ON d.id = near.document_id JOIN passages p ON p.id = near.id
   WHERE near.distance <> 'NaN' ORDER BY near.distance, d.content_hash, p.representation, p.ordinal LIMIT %(limit)s"""
 
@@ -320,13 +326,13 @@ def _exact(conn, scope, representation, collapse, params):
     if len(rows) <= limit or rows[limit - 1][2] > rows[limit][2]: return rows[:limit]
     return ask(found + ' ORDER BY distance FETCH FIRST %(limit)s ROWS WITH TIES', limit)
 
-# %% ../nbs/11_layers.ipynb #81ffb371
+# %% ../nbs/11_layers.ipynb #d022e1f2
 _best_of_document = """
 top AS (SELECT document_id, min(distance) AS distance FROM found GROUP BY document_id ORDER BY distance FETCH FIRST %(limit)s ROWS WITH TIES),
 near AS MATERIALIZED (SELECT DISTINCT ON (f.document_id) f.id, f.document_id, f.distance FROM top JOIN found f USING (document_id, distance)
   JOIN passages p ON p.id = f.id ORDER BY f.document_id, p.ordinal)"""
 
-# %% ../nbs/11_layers.ipynb #bd03156f
+# %% ../nbs/11_layers.ipynb #9e70ec79
 _look_far = """SELECT set_config('hnsw.ef_search', %s, true), set_config('hnsw.max_scan_tuples', %s, true),
   set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true)"""
 _look_near = "SELECT set_config('enable_seqscan', 'on', true), set_config('enable_sort', 'on', true)"
@@ -346,7 +352,7 @@ def _hnsw(conn, scope, representation, collapse, params):
     conn.execute(_look_near)
     return rows, ef
 
-# %% ../nbs/11_layers.ipynb #da092124
+# %% ../nbs/11_layers.ipynb #daf2ebbe
 def _vector_rows(conn, scope, representation, collapse, mode, bound, params):
     "(rows, info) by the mode that fits"
     rows, info = [], {}
@@ -359,7 +365,7 @@ def _vector_rows(conn, scope, representation, collapse, mode, bound, params):
         mode, rows = 'exact', _exact(conn, scope, representation, collapse, params)
     return rows, {'mode': mode, **info}
 
-# %% ../nbs/11_layers.ipynb #3e1b9ec0
+# %% ../nbs/11_layers.ipynb #ff2e4d8e
 def vector(conn, query: Query, scope: Scope, limit: int, *,
            representation: str='chunk',  # which cut of the documents is searched
            collapse: str|None=None,      # 'document': each document once, by its best passage
@@ -380,7 +386,7 @@ def vector(conn, query: Query, scope: Scope, limit: int, *,
 
 register_generator(Generator('vector', vector, needs_vector=True, score_name='cosine'));
 
-# %% ../nbs/11_layers.ipynb #05ac277c
+# %% ../nbs/11_layers.ipynb #a7753eed
 def generators():
     "A DataFrame with one row for each registered generator"
     import pandas as pd
