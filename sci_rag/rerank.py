@@ -7,8 +7,9 @@ __all__ = ['Scored', 'Reranker', 'check_scores', 'RerankerBase', 'maxsim', 'maxs
            'CrossEncoderReranker', 'read_scores', 'RerankService', 'Surrogate', 'surrogate_service', 'read_order',
            'read_grade', 'LLMReranker', 'register_reranker', 'get_reranker', 'rerankers']
 
-# %% ../nbs/12a_rerank.ipynb #33faedb3
+# %% ../nbs/12a_rerank.ipynb #ffff596b
 import contextlib, hashlib, io, json, logging, math, os, random, re, string, threading, time, warnings
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -486,7 +487,7 @@ def _rankllm_pairs(answer):
 
 _dialects = {'cohere': (_cohere_body, _cohere_pairs), 'tei': (_tei_body, _tei_pairs), 'rankllm': (_rankllm_body, _rankllm_pairs)}
 
-# %% ../nbs/12a_rerank.ipynb #d805cebd
+# %% ../nbs/12a_rerank.ipynb #bff7d92d
 def read_scores(pairs,        # (index, score) as the service sent them
                 n: int,       # texts that were sent
                 where: str,   # service, for messages
@@ -495,7 +496,8 @@ def read_scores(pairs,        # (index, score) as the service sent them
     if len(pairs) != n: raise ServiceError(f'the service sent {len(pairs)} scores for {n} texts', where)
     out = {}
     for i, s in pairs:
-        if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < n: raise ServiceError(f'the service sent index {str(i)[:20]!r}; there are texts 0 to {n - 1}', where)
+        if isinstance(i, bool) or not isinstance(i, int): raise ServiceError(f'the service sent an index that is a {type(i).__name__}, not a whole number', where)
+        if not 0 <= i < n: raise ServiceError(f'the service sent index {i if abs(i) < 1e9 else "far"} out of range; there are texts 0 to {n - 1}', where)
         if i in out: raise ServiceError(f'the service sent index {i} twice', where)
         if isinstance(s, bool) or not isinstance(s, (int, float)): raise ServiceError(f'the score of text {i} is a {type(s).__name__}, not a number', where)
         out[i] = s
@@ -582,13 +584,13 @@ def _cut(self:RerankService, query, texts):
     n = [len(e.ids) for e in tok.encode_batch([*units, query])]
     return [c > self.max_tokens for c in n[:-1]], n[-1] > self.max_tokens
 
-# %% ../nbs/12a_rerank.ipynb #8f2b760d
+# %% ../nbs/12a_rerank.ipynb #f11f72b9
 class Surrogate(ThreadingHTTPServer):
     "A rerank service backed by a sentence encoder: plumbing only, never a quality claim"
     daemon_threads = True
     model = 'surrogate-bi-encoder-cosine'
     def __init__(self, embedder, change=None, status=None):
-        self.embedder, self.change, self.status, self.requests, self._vectors, self._lock = embedder, change, status, [], {}, threading.Lock()
+        self.embedder, self.change, self.status, self.requests, self._vectors, self._lock = embedder, change, status, deque(maxlen=200), {}, threading.Lock()
         super().__init__(('127.0.0.1', 0), _SurrogateHandler)
         self.url = f'http://127.0.0.1:{self.server_port}'
         threading.Thread(target=self.serve_forever, kwargs={'poll_interval': .05}, daemon=True).start()
@@ -628,7 +630,7 @@ def _chat(self:Surrogate, prompt):
     else: reply = str(round(10*max(0, self.cosines(re.search(r'(?m)^Query: (.*)$', prompt)[1], [re.search(r'(?m)^Passage: (.*)$', prompt)[1]])[0])))
     return {'model': self.model, 'choices': [{'index': 0, 'finish_reason': 'stop', 'message': {'role': 'assistant', 'content': reply}}]}
 
-# %% ../nbs/12a_rerank.ipynb #10c965cc
+# %% ../nbs/12a_rerank.ipynb #2d1b551c
 class _SurrogateHandler(BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
     def log_message(self, *a): pass
@@ -652,7 +654,7 @@ def surrogate_service(embedder=None,                 # who encodes; None: the em
                       change: Callable|None=None,    # called with each answer before it is sent; for fault tests
                       status: Callable|None=None,    # body -> (HTTP status, headers); for fault tests
                      ):
-    "A rerank and chat service on 127.0.0.1 (plumbing only, never a quality claim); `.url` says where, `.requests` what came"
+    "A rerank and chat service on 127.0.0.1 (plumbing only, never a quality claim); `.url` says where, `.requests` the last 200 that came"
     with Surrogate(get_embedder(embedder), change, status) as s: yield s
 
 # %% ../nbs/12a_rerank.ipynb #5b6e187d
@@ -671,14 +673,15 @@ def _defuse(text, words=None):
     parts = text.split()
     return ' '.join(parts[:words]), words is not None and len(parts) > words
 
-# %% ../nbs/12a_rerank.ipynb #9e084d16
+# %% ../nbs/12a_rerank.ipynb #467a0eeb
 def read_order(reply: str,  # what the model wrote
                n: int,      # passages it was shown
               ) -> tuple[list[int], dict]:  # places from 0 in the new order, only those that were named; counts of what was wrong
     "The order in a listwise reply, and how many identifiers were repeated, foreign or missing"
     reply = re.sub(r'(?is)^.*</think>', '', reply)
-    runs = [re.findall(r'\d+', m[0]) for m in re.finditer(r'\[\s*\d+\s*\](?:[\s>,;=]*\[\s*\d+\s*\])*|\[\s*\d+(?:\s*,\s*\d+)+\s*\]', reply)]
-    if not runs and re.fullmatch(r'[\s.]*\d+(?:\s*[>,\s]\s*\d+)*[\s.]*', reply): runs = [re.findall(r'\d+', reply)]
+    found = [m[0] for m in re.finditer(r'\[\s*\d+\s*\](?:[\s>,;=]*\[\s*\d+\s*\])*|\[\s*\d+(?:\s*,\s*\d+)+\s*\]', reply)]
+    runs = [ids for ids, text in ((re.findall(r'\d+', t), t) for t in found) if len(ids) > 1 or text == reply.strip()]
+    if not found and re.fullmatch(r'[\s.]*\d+(?:\s*[>,\s]\s*\d+)*[\s.]*', reply): runs = [re.findall(r'\d+', reply)]
     named = [int(i) - 1 for i in max(reversed(runs), key=len, default=[]) if len(i) < 7]
     order = list(dict.fromkeys(i for i in named if 0 <= i < n))
     return order, dict(duplicates=sum(0 <= i < n for i in named) - len(order), foreign=sum(not 0 <= i < n for i in named), missing=n - len(order))

@@ -24,12 +24,11 @@ def tiny(tmp_path_factory): return tiny_checkpoint(tmp_path_factory.mktemp("colb
 def tiny_cross(tmp_path_factory): return tiny_checkpoint(tmp_path_factory.mktemp("cross"), "cross-encoder")
 
 @pytest.fixture(params=["colbert-ai", "sentence-transformers"])
-def colbert(request, tiny): return ColbertReranker(tiny, request.param)
+def colbert(request, tiny): return ColbertReranker(tiny, request.param, threads=1)
 
 def fails(f, *args, error=ServiceError, **kw):
     "The message of the error, which quotes neither query nor text"
     with pytest.raises(error) as e: f(*args, **kw)
-    assert type(e.value).__name__[0] != "_" or isinstance(e.value, ServiceError)
     for said in (str(e.value), repr(e.value)): assert SECRET[:16] not in said and QUERY[:10] not in said and "warm water" not in said
     return str(e.value)
 
@@ -70,7 +69,7 @@ def test_a_score_does_not_depend_on_the_company(colbert):
 def test_all_negative_similarities_alone_and_beside_a_longer_text(tiny):
     "The library's own mask is used: padding never wins"
     import torch
-    m = ColbertReranker(tiny)._model
+    m = ColbertReranker(tiny, threads=1)._model
     for short in ("ash", "a.", "!?"):
         d, mask = m.encode([short])
         away = -d[:, mask[0, :, 0]].mean(1, keepdim=True).repeat(1, 3, 1)
@@ -81,7 +80,7 @@ def test_all_negative_similarities_alone_and_beside_a_longer_text(tiny):
         assert alone == pytest.approx(maxsim(away[0].numpy(), d[0].numpy(), mask[0, :, 0].numpy()), abs=1e-4)
 
 def test_colbert_equals_numpy_and_both_engines_agree(tiny):
-    a, b = ColbertReranker(tiny), ColbertReranker(tiny, "sentence-transformers")
+    a, b = ColbertReranker(tiny, threads=1), ColbertReranker(tiny, "sentence-transformers", threads=1)
     m = a._model
     q, (d, mask) = m.prepare(QUERY)[0][0].numpy(), m.encode(TEXTS)
     expected = maxsim_batch(q, d.numpy(), mask[..., 0].numpy())
@@ -102,7 +101,7 @@ def test_threads_share_one_model(colbert):
     assert all(alone[i] == s for i, s in many)
 
 def test_a_busy_model_does_not_outlast_the_time_limit(tiny):
-    c = ColbertReranker(tiny).load()
+    c = ColbertReranker(tiny, threads=1).load()
     held, done = threading.Event(), threading.Event()
     def hold():
         with c._model.lock: held.set(); done.wait(20)
@@ -114,7 +113,7 @@ def test_loading_is_silent_compiles_nothing_and_importing_is_light(tiny):
     code = f'''
 import sys, sci_rag.rerank as r
 heavy = [m for m in ("torch", "transformers", "httpx", "colbert", "pandas", "sentence_transformers") if m in sys.modules]
-c = r.ColbertReranker({str(tiny)!r}); c.version
+c = r.ColbertReranker({str(tiny)!r}, threads=1); c.version
 assert "torch" not in sys.modules and not heavy, heavy
 import torch.utils.cpp_extension as x
 def load(*a, **k): raise SystemExit("compiles")
@@ -132,7 +131,7 @@ def test_what_is_no_colbert_is_refused(tiny, tmp_path):
     (tmp_path/"empty").mkdir()
     assert "holds no model" in fails(ColbertReranker, tmp_path/"empty", error=EmbeddingError)
     for file, change, said in (("config.json", {"auto_map": {"AutoModel": "x.Model"}}, "code of its own"), ("artifact.metadata", {"similarity": "l2"}, "not MaxSim of cosines"),
-                               ("artifact.metadata", {"doc_token_id": "[nothing]"}, None)):
+                               ("config.json", {}, None)):
         other = tiny_checkpoint(tmp_path/f"{file}-{len(list(tmp_path.iterdir()))}")
         (other/file).write_text(json.dumps({**json.loads((other/file).read_text()), **change}))
         if said: assert said in fails(lambda: ColbertReranker(other).load(), error=EmbeddingError)
@@ -141,7 +140,7 @@ def test_what_is_no_colbert_is_refused(tiny, tmp_path):
 
 def test_version_follows_weights_settings_and_engine(tiny, tmp_path):
     other = tiny_checkpoint(tmp_path/"other", seed=1)
-    versions = [ColbertReranker(tiny).version, ColbertReranker(tiny, "sentence-transformers").version, ColbertReranker(tiny, doc_maxlen=32).version, ColbertReranker(other).version]
+    versions = [ColbertReranker(tiny, threads=1).version, ColbertReranker(tiny, "sentence-transformers", threads=1).version, ColbertReranker(tiny, doc_maxlen=32).version, ColbertReranker(other).version]
     assert len(set(versions)) == 4 and ColbertReranker(tiny_checkpoint(tmp_path/"same")).version == versions[0]
 
 def test_without_colbert_ai_the_message_says_what_to_install(tiny):
@@ -164,10 +163,10 @@ def test_failures_inside_a_model_are_of_the_family():
 # --- cross-encoder
 
 def test_cross_encoder(tiny_cross, tiny):
-    c = CrossEncoderReranker(tiny_cross)
+    c = CrossEncoderReranker(tiny_cross, threads=1)
     together = c.score(QUERY, TEXTS).scores
     assert [c.score(QUERY, [t]).scores[0] for t in TEXTS] == pytest.approx(together, abs=1e-5) and len(set(together)) == len(TEXTS)
-    assert c.score(QUERY, TEXTS).truncated == 0 and CrossEncoderReranker(tiny_cross, max_tokens=64).score(QUERY, TEXTS).truncated > 0
+    assert c.score(QUERY, TEXTS).truncated == 0 and CrossEncoderReranker(tiny_cross, max_tokens=64, threads=1).score(QUERY, TEXTS).truncated > 0
     assert "no cross-encoder" in fails(lambda: CrossEncoderReranker(tiny).load(), error=EmbeddingError)
 
 def test_a_classifier_with_three_classes_is_no_reranker(tiny_cross, tmp_path):
@@ -229,9 +228,9 @@ def first(change): return lambda a: {**a, "results": [change(a["results"][0]), *
 WRONG = {"count": (lambda a: {**a, "results": a["results"][1:]}, "6 scores for 7 texts"), "none": (lambda a: {**a, "results": []}, "0 scores for 7 texts"),
          "more": (lambda a: {**a, "results": a["results"] + [{"index": 7, "relevance_score": 1}]}, "8 scores for 7 texts"),
          "twice": (lambda a: {**a, "results": a["results"][:-1] + a["results"][:1]}, "twice"),
-         "range": (first(lambda r: {**r, "index": 7}), "index '7'"), "negative": (first(lambda r: {**r, "index": -1}), "index '-1'"),
-         "boolean index": (first(lambda r: {**r, "index": True}), "index 'True'"), "float index": (first(lambda r: {**r, "index": 1.}), "index '1.0'"),
-         "quoted index": (first(lambda r: {**r, "index": SECRET + " and more"}), "the service sent index"),
+         "range": (first(lambda r: {**r, "index": 7}), "index 7 out of range"), "negative": (first(lambda r: {**r, "index": -1}), "index -1 out of range"),
+         "boolean index": (first(lambda r: {**r, "index": True}), "an index that is a bool"), "float index": (first(lambda r: {**r, "index": 1.}), "an index that is a float"),
+         "quoted index": (first(lambda r: {**r, "index": SECRET + " and more"}), "an index that is a str"),
          "nan": (first(lambda r: {**r, "relevance_score": math.nan}), "nan"), "infinity": (first(lambda r: {**r, "relevance_score": -math.inf}), "-inf"),
          "huge": (first(lambda r: {**r, "relevance_score": 10**400}), "not a number"), "null": (first(lambda r: {**r, "relevance_score": None}), "NoneType"),
          "string": (first(lambda r: {**r, "relevance_score": "0.3"}), "a str"), "boolean": (first(lambda r: {**r, "relevance_score": True}), "a bool"),
@@ -283,7 +282,6 @@ def test_the_time_limit_covers_all_batches_and_retries():
 def test_a_key_never_comes_out(monkeypatch):
     key = "zq-0123456789-secret"
     monkeypatch.setenv("MY_CRED", key)                              # a name that does not look like a secret
-    def change(a): return a
     with surrogate_service("hashing", status=lambda b: (401, ())) as s:
         import sci_rag.rerank as r
         def reply(self, status, answer, headers=(), plain=r._SurrogateHandler._reply): return plain(self, status, {"error": f"key {key} is wrong"}, headers)
@@ -337,6 +335,9 @@ def test_no_reply_breaks_the_reader(reply, n):
     assert len(set(order)) == len(order) and all(0 <= i < n for i in order) and counts["missing"] == n - len(order) and min(counts.values()) >= 0
     assert read_grade(reply) in (None, *range(11))
 
+@pytest.mark.parametrize("reply", ["[1] Rice straw yields four tonnes", "The best is [2].", "See [1] and also [3].", "In 2019, 3 of 4"])
+def test_prose_is_no_order(reply): assert read_order(reply, 4)[0] == []
+
 @pytest.mark.parametrize("reply", ["true", "7.9", "15", "-3", "7 or 8", "high", '{"score": 11}', "", "10%"])
 def test_a_grade_is_never_coerced(reply): assert read_grade(reply) is None
 
@@ -370,7 +371,7 @@ def test_useless_replies_fall_back_to_grades_and_then_fail():
 
 def test_info_has_numbers_only(tiny):
     with surrogate_service("minilm") as s:
-        for r in (LLMReranker(s.url, "m"), LLMReranker(s.url, "m", "pointwise"), RerankService(s.url, "m"), ColbertReranker(tiny)):
+        for r in (LLMReranker(s.url, "m"), LLMReranker(s.url, "m", "pointwise"), RerankService(s.url, "m"), ColbertReranker(tiny, threads=1)):
             assert SECRET not in json.dumps(dict(r.score(QUERY, TEXTS).info)) and r.version and r.name and r.score_name
 
 @pytest.mark.parametrize("kw", [dict(mode="pairs"), dict(window=1), dict(stride=0), dict(stride=30), dict(passage_words=0), dict(model="")])
@@ -391,7 +392,6 @@ def test_names_specs_and_caching(tiny, tiny_cross, tmp_path):
     table = rerankers(s)
     assert list(table.loc[["colbert", "msmarco", "rankzephyr"], "ready"]) == [False, True, True]
     for spec in ("", None, 3, "colbert:", "nothing", "pigeon:x"): fails(get_reranker, spec, s, error=StrategyError)
-    assert "token=***" in fails(get_reranker, "password=hunter22secret", s, error=StrategyError) or True
 
 def test_registering():
     class Mine(RerankerBase):
