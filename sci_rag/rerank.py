@@ -157,7 +157,7 @@ def _load_once(kind, folder, **options):
             except Exception as e: raise EmbeddingError(f'the checkpoint cannot be loaded ({type(e).__name__}: {(str(e).strip() or "-").splitlines()[0][:200]})', Path(folder).name) from e
         return _loaded[key]
 
-# %% ../nbs/12a_rerank.ipynb #dfb6d07b
+# %% ../nbs/12a_rerank.ipynb #1138aac2
 class _LocalReranker(RerankerBase):
     "A model in this process: fills in `_model`, an engine with `prepare`, `counts`, `batch` and a window"
     threads = None
@@ -174,9 +174,9 @@ def _score(self:_LocalReranker, query, texts, clock):
     out, waited = np.empty(len(texts)), m.lock.acquire(timeout=clock.left() or -1)
     if not waited: clock.left(); raise ServiceError(f'no scores within {clock.seconds:g} s', self.name)
     try:
+        with _threads(1), torch.inference_mode(): q, query_cut = m.prepare(query)     # a second thread is no help for a few words
+        counts, cut = m.counts(q, texts)
         with _threads(self.threads or cpu_count()), torch.inference_mode():
-            q, query_cut = m.prepare(query)
-            counts, cut = m.counts(q, texts)
             cpu = m.device == 'cpu'
             for length, rows, idx in plan_batches(counts, m.window, 512 if cpu else 16_384, 8 if cpu else 512):
                 clock.left()
