@@ -3,9 +3,11 @@
 #   PYTHON  interpreter the virtual environment is made with (3.10 or newer)
 #   TORCH   the torch requirement; give a local wheel or a CUDA build here if you have one
 #   EXTRAS  optional dependency groups to install
+#   COLBERT the colbert-ai requirement, installed without its dependencies (scoring needs none of them); empty to leave it out
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
 EXTRAS ?= dev,lab,pdf,coref
+COLBERT ?= colbert-ai>=0.2.22,<0.3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
@@ -20,6 +22,7 @@ $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'
+	$(if $(COLBERT),$(BIN)/pip install --quiet --disable-pip-version-check --no-deps '$(COLBERT)')
 	@touch $(STAMP)
 
 demo: venv       ## the main job: documents in, searched, evaluated, an executed report out

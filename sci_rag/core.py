@@ -104,7 +104,7 @@ def _plain(o):
     if hasattr(o, 'tolist'): return o.tolist()
     return str(o)
 
-# %% ../nbs/00_core.ipynb #305f8aa3
+# %% ../nbs/00_core.ipynb #15ec3663
 @dataclass(frozen=True)
 class Settings:
     "Runtime settings; every field can be given in settings.ini or as SCI_RAG_<FIELD>"
@@ -120,6 +120,14 @@ class Settings:
     embedding_api_key_env: str = 'OPENAI_API_KEY'  # NAME of the variable that holds the key, never the key
     embed_batch: int = 64                   # texts encoded at once
     query_cache_size: int = 1024            # query vectors kept in memory
+    rerank_colbert: str = ''                # late interaction: colbert:PATH or service:URL#model; empty: none here
+    rerank_cross_encoder: str = ''          # cross-encoder: cross-encoder:PATH or tei:URL#model
+    rerank_listwise: str = ''               # listwise ranking: rankllm:URL#model or llm:URL#model
+    rerank_max_tokens: int = 0              # tokens a reranker reads of a text; 0: its own window
+    rerank_batch: int = 256                 # texts in one request to a rerank service
+    rerank_timeout_ms: int = 120_000        # patience with one rerank request
+    rerank_listwise_timeout_ms: int = 300_000  # the same for a language model that ranks lists
+    rerank_api_key_env: str = 'RERANK_API_KEY'  # NAME of the variable that holds the key, never the key
     chunk_target: int = 800                 # tokens a prose chunk aims at; capped by the encoder's window
     chunk_overlap: int = 150                # tokens of prose repeated in the next chunk of a section
     workers: int = 0                        # processes that parse; 0: one a core where it pays, 1: none but this
