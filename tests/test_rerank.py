@@ -266,18 +266,18 @@ def test_no_json_a_torn_connection_and_a_trickle():
     def trickle(c):
         c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
         for _ in range(100): c.sendall(b" "); time.sleep(.05)
-    for reply, said in ((lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n<htm>"), "not JSON"), (lambda c: c.close(), "failed 4 times"),
-                        (trickle, "no answer within 0.3 s")):
+    for reply, said, timeout in ((lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n<htm>"), "not JSON", 60), (lambda c: c.close(), "failed 4 times", 60),
+                                 (trickle, "no answer within 0.5 s", .5)):
         server, url = raw_server(reply)
         start = time.monotonic()
-        with server: assert said in fails(RerankService(url, **quick, timeout=.3).score, QUERY, TEXTS)
-        assert time.monotonic() - start < 3
+        with server: assert said in fails(RerankService(url, **quick, timeout=timeout).score, QUERY, TEXTS)
+        if said.startswith("no answer"): assert time.monotonic() - start < 4          # all of it would take 5
 
 def test_the_time_limit_covers_all_batches_and_retries():
-    with surrogate_service("hashing", status=lambda b: time.sleep(.2) or (200, ())) as s:
+    with surrogate_service("hashing", status=lambda b: time.sleep(.6) or (200, ())) as s:
         start = time.monotonic()
-        assert "within" in fails(RerankService(s.url, **quick, batch_size=1).score, QUERY, TEXTS, timeout_s=.5)
-        assert time.monotonic() - start < 1.5
+        assert "within" in fails(RerankService(s.url, **quick, batch_size=1).score, QUERY, TEXTS, timeout_s=1)
+        assert time.monotonic() - start < 3.5                        # seven batches would take 4.2
 
 def test_a_key_never_comes_out(monkeypatch):
     key = "zq-0123456789-secret"
