@@ -71,13 +71,13 @@ def _name(path, folder):
     "A relative path that can be stored; bytes that are no UTF-8 are spelled out"
     return Path(path).relative_to(folder).as_posix().encode('utf-8', 'backslashreplace').decode()
 
-# %% ../nbs/08c_prepare.ipynb #5d1c2f75
+# %% ../nbs/08c_prepare.ipynb #64f52f5d
 _kinds = {stat.S_IFIFO: 'a pipe', stat.S_IFSOCK: 'a socket', stat.S_IFCHR: 'a device', stat.S_IFBLK: 'a device'}
 
 def _verdict(entry, folder):
     "'read', 'enter', or (status, reason) for an entry of a folder"
     path, known = Path(entry.path), Path(entry.name).suffix.lower() in SUFFIXES
-    if entry.name.startswith('.'): return 'skipped', 'hidden'
+    if entry.name.startswith(('.', '~$')): return 'skipped', 'hidden'      # Office leaves ~$name.docx beside an open document
     unknown = 'skipped', f'no parser for {Path(entry.name).suffix} files'
     try: mode = os.stat(entry.path).st_mode
     except OSError as e:

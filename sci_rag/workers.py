@@ -68,13 +68,13 @@ def _try(work, item):
     try: return Answer(work(item))
     except BaseException as e: return Answer(problem=_line(e))
 
-# %% ../nbs/08b_workers.ipynb #6f73d416
+# %% ../nbs/08b_workers.ipynb #6b2d6462
 def _be_modest(memory):
     "Limit memory, be the first to go when it runs out, and leave the processor to the encoder"
     try:
         import resource
         if memory and sys.platform == 'linux': resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-        os.nice(5)
+        os.nice(10)
         with open('/proc/self/oom_score_adj', 'w') as f: f.write('500')
     except (ImportError, OSError, ValueError): pass     # a courtesy; not every system has it
 

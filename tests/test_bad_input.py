@@ -116,10 +116,11 @@ def test_hidden_and_unknown_files_are_counted_once(db, folder):
     (folder / "photo.png").write_bytes(b"\x89PNG")
     (folder / "data.parquet").write_bytes(b"PAR1")
     (folder / ".DS_Store").write_bytes(b"x")
+    (folder / "~$open.docx").write_bytes(b"x")
     (folder / ".git").mkdir()
     for i in range(50): (folder / ".git" / f"{i}.md").write_text("not for reading")
     found = rows(db, folder)
-    assert {k: v for k, v in found.items() if v[0] == "skipped"} == {".DS_Store": ("skipped", "hidden"), ".git": ("skipped", "hidden"),
+    assert {k: v for k, v in found.items() if v[0] == "skipped"} == {".DS_Store": ("skipped", "hidden"), "~$open.docx": ("skipped", "hidden"), ".git": ("skipped", "hidden"),
                                                                     "data.parquet": ("skipped", "no parser for .parquet files"), "photo.png": ("skipped", "no parser for .png files")}
     assert ingest(db, HashingEmbedder(), folder).ok                       # left out on purpose is no failure
 
