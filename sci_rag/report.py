@@ -421,7 +421,7 @@ def ablate(notebook: str|Path,               # .ipynb with a cell tagged `parame
            parameters: Mapping|None=None,    # values for them
            out: str|Path='eval_runs',        # where reports live
            name: str|None=None,              # of the report; the notebook's name when None
-           require: Sequence[str]=RESULTS,   # files the notebook must have written
+           require: Sequence[str]|None=None, # files the notebook must have written; None: those its parameter `results` names, else RESULTS
            timeout: int|None=None,           # seconds for one cell; None: no limit
           ) -> Path:                         # the folder out/<name>-<n>
     "Run a notebook and land its report, whole or not at all"
@@ -450,6 +450,7 @@ def _run(stage, notebook, given, name, require, timeout):
     if error:
         line, log = _failure(error, nb, values, clean)
         fail(f'the notebook failed in {line}', log)
+    if require is None: require = known['results'].default if 'results' in known else RESULTS
     if missing := _complete(stage, require): fail(f'the notebook did not write {", ".join(missing)}', clean(f'missing: {missing}\n'))
     defaults = {k: p.default for k, p in known.items() if k != 'out_dir'}
     _fill(stage, nb, name, notebook, {**defaults, **given}, started, time.perf_counter() - clock, clean)

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from time import perf_counter
 import psycopg
 from fastcore.basics import patch
-from . import layers
+from . import layers, vectorchord
 from .core import DatabaseError, ModelMismatchError, ParameterError, QueryError, SchemaError, ScopeError, StrategyError, settings, suggest
 from .fusion import best_ranks, best_scores, fuse
 from .ranking import GeneratorHit, Hit, Pooled, Ranking, Stage, Trace, match_by_beginning
