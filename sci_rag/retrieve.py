@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['clean_query', 'search', 'asearch']
 
-# %% ../nbs/14_retrieve.ipynb #6c219981
+# %% ../nbs/14_retrieve.ipynb #8eb334ff
 import asyncio, atexit, inspect, math, queue, re, threading, unicodedata, weakref
 from contextlib import contextmanager, suppress
 from time import perf_counter
@@ -16,7 +16,7 @@ from .core import DatabaseError, ModelMismatchError, ParameterError, QueryError,
 from .pool import as_list, fuse_pool, gather, places, plan_scorers
 from .ranking import GeneratorHit, Hit, Pooled, Ranking, Stage, Trace, match_by_beginning
 from .scope import Scope
-from .scorers import Question
+from .scorers import Question, check_views
 from .strategy import get_strategy
 
 # %% ../nbs/14_retrieve.ipynb #87749d47
@@ -216,7 +216,7 @@ def _collapse(candidates, unit):
         if key not in seen: seen.add(key); out.append((key, score, c.passage_id))
     return out
 
-# %% ../nbs/14_retrieve.ipynb #a8d735d9
+# %% ../nbs/14_retrieve.ipynb #438a7067
 def _list_from(generator, conn, query, scope, depth, unit, params):
     "(rows, info): the collapsed list of one generator, at least `depth` long where the corpus has that many"
     ask = depth if unit in ('passage', params.get('collapse')) else min(10_000, 3*depth)
@@ -226,22 +226,28 @@ def _list_from(generator, conn, query, scope, depth, unit, params):
         if len(rows) >= depth or len(result.candidates) < ask or ask >= 10_000: return rows[:depth], dict(result.info)
         ask = min(10_000, 4*ask)
 
+def _views_of(spec):
+    "Representations that a step searches or reads"
+    given = [v for k in ('representation', 'representations') if (v := spec.params.get(k))]
+    return [n for v in given for n in ((v,) if isinstance(v, str) else v)]
+
 def _generate_work(spec, generator, query, scope, depth, unit, db, embedder):
     "The work of one generator's stage"
     def work(job):
         with job.session(db) as conn:
             if generator.needs_vector: _check_model(db, embedder, conn)
             rows, info = _list_from(generator, conn, query, scope, depth, unit, dict(spec.params))
+            if not rows and (views := _views_of(spec)): check_views(conn, views, f'generator {spec.name}')
         return _Done(rows, len(rows), info)
     return work
 
-# %% ../nbs/14_retrieve.ipynb #8b891fd2
+# %% ../nbs/14_retrieve.ipynb #691ae201
 def _check_model(db, embedder, conn):
     "Raise ModelMismatchError if the passages were embedded with another model"
     e = embedder if hasattr(embedder, 'version') else getattr(embedder, 'embedder', None)
     if hasattr(e, 'version'): db.check_embedding(e.version, e.dim, getattr(e, 'model', None), conn)
 
-# %% ../nbs/14_retrieve.ipynb #e67e8a3d
+# %% ../nbs/14_retrieve.ipynb #c2684403
 _keys_sql = dict(
     passage='SELECT p.id, d.content_hash, p.representation, p.ordinal, d.id, d.title, p."start" IS NULL FROM passages p JOIN documents d ON d.id = p.document_id WHERE p.id = ANY(%(keys)s) AND ({scope})',
     document="SELECT d.id, d.content_hash, '', 0, d.id, d.title FROM documents d WHERE d.id = ANY(%(keys)s) AND ({scope})")
@@ -255,13 +261,13 @@ def _keys(conn, unit, keys, scope):
     "key -> (content hash, representation, ordinal, document id, title, and of a passage whether its text was rewritten), for what exists and may be seen"
     return {r[0]: r[1:] for r in conn.execute(*_in_scope(_keys_sql[unit], scope, keys=list(keys))).fetchall()} if keys else {}
 
-# %% ../nbs/14_retrieve.ipynb #9dfd571d
+# %% ../nbs/14_retrieve.ipynb #f1c105ef
 _hit_sql = """SELECT p.id, p.document_id, p.text, p."start", p."end", p.section_path, p.page, p.is_table, p.representation,
   d.title, d.license_class, d.license_source, d.license_reason, d.citation, d.authors, d.journal, d.doi, d.source, d.year, d.url, d.is_retracted, d.retraction_notice
   FROM documents d LEFT JOIN passages p ON p.document_id = d.id AND p.id = ANY(%(passages)s) WHERE d.id = ANY(%(documents)s) AND ({scope})"""
 _hit_fields = 'passage_id document_id text start end section_path page is_table representation title license_class license_source license_reason citation authors journal doi source year url is_retracted retraction_notice'.split()
 
-# %% ../nbs/14_retrieve.ipynb #89cf89fe
+# %% ../nbs/14_retrieve.ipynb #7cf2b8cb
 _lexemes = "(SELECT tsvector_to_array(to_tsvector(value #>> '{}', lexical(%(query)s))) FROM corpus_meta WHERE key = 'text_search_config')".replace("value #>> '{}'", "(value #>> '{}')::regconfig")
 _best_chunk_sql = f"""WITH q AS MATERIALIZED (SELECT {_lexemes} AS terms)
   SELECT DISTINCT ON (p.document_id) p.document_id, p.id FROM passages p, q WHERE p.document_id = ANY(%(documents)s) AND p.representation = 'chunk'
@@ -271,7 +277,7 @@ def _best_chunks(conn, query, documents):
     "document id -> the chunk to show"
     return dict(conn.execute(_best_chunk_sql, dict(query=query, documents=list(documents))).fetchall()) if documents else {}
 
-# %% ../nbs/14_retrieve.ipynb #96083a84
+# %% ../nbs/14_retrieve.ipynb #5e32c4be
 def _matches_of(f, at):
     "Passages that matched a document, the one of the largest contribution first"
     order = sorted(at, key=lambda n: (-f.parts.get(n, 0.), at[n][f.id][0] if f.id in at[n] else 0, n))
@@ -297,7 +303,7 @@ def _only_real(conn, query, scope, lists, keys):
         return list(out.values())
     return {n: swapped(rows) for n, rows in lists.items()}
 
-# %% ../nbs/14_retrieve.ipynb #312494e7
+# %% ../nbs/14_retrieve.ipynb #f7b4479a
 def _meaning(method, k=60, over='generators'):
     "One line about what the fused score is"
     return {'rrf': f'sum of weight/({k} + rank) over the {over}', 'convex': 'weighted mean of min-max scaled scores, 1 is best everywhere', 'robust': 'weighted mean of robustly scaled scores',
@@ -318,7 +324,7 @@ def _facts(conn, scope, query, shown, keys, at, by_doc):
         facts.update(keyed(fetch(rewritten)))
     return facts
 
-# %% ../nbs/14_retrieve.ipynb #e26b2f9e
+# %% ../nbs/14_retrieve.ipynb #dd3710a5
 def _hits(conn, strategy, method, by, scope, query, shown, keys, at, names):
     "The Hit of each fused item that is shown"
     facts = _facts(conn, scope, query, shown, keys, at, strategy.unit == 'document')
@@ -329,7 +335,7 @@ def _hits(conn, strategy, method, by, scope, query, shown, keys, at, names):
         return Hit(n, f.score, name, generators=found(f), meaning=_meaning(method, strategy.k, over), **fact)
     return [hit(n, f) for n, f in enumerate(shown, 1)]
 
-# %% ../nbs/14_retrieve.ipynb #03ee1a50
+# %% ../nbs/14_retrieve.ipynb #7da957b6
 def _evidence_work(strategy, scope, query, limit, lists, scored, names, run):
     "The work of the stage `evidence`: (hits, pool)"
     def work(job):
@@ -352,7 +358,7 @@ def _pool(fused, keys, at):
         return Pooled(i, f.id, keys[f.id][3], keys[f.id][4], f.score, f.parts, {n: x[0] for n, x in found.items()}, {n: x[1] for n, x in found.items()})
     return tuple(one(i, f) for i, f in enumerate(fused, 1))
 
-# %% ../nbs/14_retrieve.ipynb #a8fbf44c
+# %% ../nbs/14_retrieve.ipynb #d07e0b39
 _match_sql = f"""WITH q AS MATERIALIZED (SELECT {_lexemes} AS terms, (value #>> '{{}}')::regconfig AS config FROM corpus_meta WHERE key = 'text_search_config')
   SELECT w FROM q, unnest(%(words)s::text[]) w WHERE tsvector_to_array(to_tsvector(q.config, lexical(w))) && q.terms"""
 
@@ -370,7 +376,7 @@ def _matcher(db, query):
         return {w for w in words if known[w]}
     return match
 
-# %% ../nbs/14_retrieve.ipynb #2e41e70f
+# %% ../nbs/14_retrieve.ipynb #ad803cdf
 def _plan(strategy, embedder):
     "[(spec, generator or None, status, reason)]; a status means that it will not run"
     def one(g):
@@ -383,7 +389,7 @@ def _plan(strategy, embedder):
         return g, gen, '', ''
     return [one(g) for g in strategy.generators]
 
-# %% ../nbs/14_retrieve.ipynb #406831de
+# %% ../nbs/14_retrieve.ipynb #15b7a7a6
 def _generate(run, strategy, plan, query, scope, limit, embedder, judges=()):
     "Run all generators, and encode the query if anybody needs it; returns once each has ended"
     def start(spec, gen, vector=None):
@@ -408,7 +414,7 @@ def _generate(run, strategy, plan, query, scope, limit, embedder, judges=()):
             else: run.skip(spec.name, job.status, 'query-vector')
     run.wait(then)
 
-# %% ../nbs/14_retrieve.ipynb #ee46ce4f
+# %% ../nbs/14_retrieve.ipynb #39ecda92
 _wrong_use = (QueryError, StrategyError, ScopeError, ParameterError, ModelMismatchError, SchemaError, SettingsError)
 
 def _raise_what_must_be(run, strict):
@@ -423,7 +429,7 @@ def _raise_what_must_be(run, strict):
         if isinstance(j.error, DatabaseError): raise j.error
     if any(j.reason != 'query-vector' and not j.connected for j in gens): run.db._probe()
 
-# %% ../nbs/14_retrieve.ipynb #be465e0c
+# %% ../nbs/14_retrieve.ipynb #39958959
 def _trace(run, strategy, more=()):
     "The trace of a finished search, in the order of the strategy"
     order = {'embed': -1, 'pool': len(strategy.generators) - .5, **{g.name: i for i, g in enumerate(strategy.steps)}, 'fuse': 98, 'evidence': 99}
@@ -438,7 +444,7 @@ def _overall(hits, run):
     ended = {j.status for j in run.jobs if j.kind != 'embed'}
     return 'success' if hits else next((s for s in ('timeout', 'error') if s in ended), 'skipped' if ended <= {'skipped', 'disabled'} else 'empty')
 
-# %% ../nbs/14_retrieve.ipynb #040f89cd
+# %% ../nbs/14_retrieve.ipynb #9c7b0e2c
 def _judge_work(spec, judge, question, pool, scope, db, embedder):
     "The work of one scorer's stage: its list"
     def work(job):
@@ -449,7 +455,7 @@ def _judge_work(spec, judge, question, pool, scope, db, embedder):
         return _Done(as_list(done), len(done), dict(done.info))
     return work
 
-# %% ../nbs/14_retrieve.ipynb #acff587a
+# %% ../nbs/14_retrieve.ipynb #7c2d365d
 def _judge(run, strategy, judges, query, scope, lists, embedder, strict):
     "scorer -> list, of those that answered; empty without scorers"
     if not judges or not any(lists.values()): return {}
@@ -466,7 +472,7 @@ def _judge(run, strategy, judges, query, scope, lists, embedder, strict):
     _raise_what_must_be(run, strict)
     return {j.name: j.done.value for j in run.jobs if j.kind == 'scorer' and j.status == 'success'}
 
-# %% ../nbs/14_retrieve.ipynb #572c3067
+# %% ../nbs/14_retrieve.ipynb #b89c0c0b
 def _ready(strategy, embedder, fallback):
     "(strategy that runs, plan of its generators, plan of its scorers, stages that tell of a fallback)"
     try: return strategy, _plan(strategy, embedder), plan_scorers(strategy), ()
@@ -475,7 +481,7 @@ def _ready(strategy, embedder, fallback):
     told = Stage(strategy.name, 'disabled', reason='no-service', kind='fallback'), Stage(fallback.name, 'success', reason='fallback', kind='fallback')
     return fallback, _plan(fallback, embedder), plan_scorers(fallback), told
 
-# %% ../nbs/14_retrieve.ipynb #61323f2f
+# %% ../nbs/14_retrieve.ipynb #608783f9
 def search(db,                        # an open Database
            embedder,                  # encoder, query cache, or None for lexical strategies
            text: str,                 # the question
@@ -497,7 +503,7 @@ def _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallb
     ceiling = (settings().timeout_ms or 3_600_000) if timeout_ms is None else _check_count(timeout_ms, 'timeout_ms', 86_400_000)
     return _Run(db, ceiling), embedder, query, strategy, scope, limit, strict, None if fallback is None else get_strategy(fallback)
 
-# %% ../nbs/14_retrieve.ipynb #455701c3
+# %% ../nbs/14_retrieve.ipynb #c7115f1c
 def _search(run, embedder, query, strategy, scope, limit, strict, fallback):
     "`search` after its arguments were checked"
     strategy, plan, judges, told = _ready(strategy, embedder, fallback)
@@ -522,7 +528,7 @@ def _with_evidence(run, strategy, plan, scope, query, limit, lists, scored):
     if job.error is not None and job.status == 'error': raise job.error
     return job.done.value or ([], ())
 
-# %% ../nbs/14_retrieve.ipynb #98a791da
+# %% ../nbs/14_retrieve.ipynb #5c888ca4
 async def asearch(db, embedder, text: str, *, strategy='interactive', scope: Scope|None=None, limit: int=10, timeout_ms: int|None=None, strict: bool=False, fallback=None) -> Ranking:
     "`search` as a coroutine; cancelling it cancels its statements"
     loop, args = asyncio.get_running_loop(), _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallback)

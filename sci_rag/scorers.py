@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SCORERS', 'MOST_CHARACTERS', 'Pool', 'Question', 'Scores', 'Scorer', 'register_scorer', 'scorer', 'score_bm25',
-           'missing_view', 'score_vector', 'best_view', 'score_rerank', 'permitted', 'score_token_maxsim', 'scorers']
+           'check_views', 'score_vector', 'best_view', 'score_rerank', 'permitted', 'score_token_maxsim', 'scorers']
 
 # %% ../nbs/12c_scorers.ipynb #d349c345
 import inspect, math
@@ -135,7 +135,7 @@ def score_bm25(conn, question: Query, pool: Pool, scope: Scope, *,
 
 register_scorer(Scorer('bm25', score_bm25, 'BM25'));
 
-# %% ../nbs/12c_scorers.ipynb #46768e05
+# %% ../nbs/12c_scorers.ipynb #020d7f41
 def _names(representation, where):
     "One or several representations as a tuple"
     names = (representation,) if isinstance(representation, str) else tuple(representation or ())
@@ -143,14 +143,14 @@ def _names(representation, where):
     for n in names: _representation(n)
     return names
 
-def missing_view(conn, names, found, pool, where):
-    "Raise a StrategyError if a corpus does not hold a representation; told only when nothing was found"
-    if found or not pool: return
+def check_views(conn, names, where):
+    "Raise a StrategyError if a corpus that is not empty holds none of some representations; asked when nothing was found"
     held = {r for r, in conn.execute('SELECT DISTINCT representation FROM passages').fetchall()}
-    if held and not held & set(names):
+    if not held or 'title' in names and not conn.execute("SELECT EXISTS (SELECT FROM documents WHERE title <> '')").fetchone()[0]: return
+    if not held & set(names):
         raise StrategyError(f'this corpus has no passages {" or ".join(map(repr, names))}', where, f'Ingest again with representations={[*names]}')
 
-# %% ../nbs/12c_scorers.ipynb #ec4b8c44
+# %% ../nbs/12c_scorers.ipynb #ef0a1a08
 _vector_pool = """SELECT DISTINCT ON (key) key, 1 - distance, id FROM (
   SELECT {key} AS key, p.id, p.representation, p.ordinal, (p.embedding <=> %(vector)s) + 0::float8 AS distance
   FROM passages p JOIN documents d ON d.id = p.document_id
@@ -169,7 +169,7 @@ def score_vector(conn, question: Query, pool: Pool, scope: Scope, *,
     try: rows = conn.execute(sql, {**more, 'vector': v, 'ids': list(pool.ids), 'names': list(names)}).fetchall()
     except psycopg.errors.DataException as e:
         raise ModelMismatchError(f'the query vector has {len(v)} dimensions, the passages have others', 'scorer vector', 'Search with the encoder of the corpus') from e
-    if pool.unit == 'document': missing_view(conn, names, rows, pool, 'scorer vector')
+    if pool.unit == 'document' and not rows: check_views(conn, names, 'scorer vector')
     return Scores({k: (s, p) for k, s, p in rows}, {'missing': len(pool) - len(rows)} if len(rows) < len(pool) else {})
 
 register_scorer(Scorer('vector', score_vector, 'cosine', needs_vector=True));
