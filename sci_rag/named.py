@@ -98,17 +98,17 @@ def named(name: str, channels: Sequence[str], scorers: Sequence[str], fusion: st
 for _row in PUBLISHED:
     if _row[0] not in ('keyword', 'bm25'): register(named(*_row))      # these two are there already
 
-# %% ../nbs/13b_named.ipynb #c273b64b
+# %% ../nbs/13b_named.ipynb #6f7383a1
 OURS = [('convex-token-maxsim', ('bm25', 'whole', 'coref-propn'), ('bm25', 'whole', 'coref-propn', 'token-maxsim'), 'convex', 'BM25, whole document, best sentence and token MaxSim, no service')]
 
 for _row in OURS: register(named(*_row))
 
 def needs(strategy) -> dict:  # name or Strategy
-    "What a strategy needs beyond a plain corpus: representations, token vectors, rerankers"
+    "What a strategy needs beyond a plain corpus: representations, those of them with token vectors, rerankers"
     s, views, roles = get_strategy(strategy), [], []
     for g in s.steps:
         p = dict(g.params)
         for v in (p.get('representation'), *(p.get('representations') or ())):
             views += [v] if isinstance(v, str) else list(v or ())
         if 'reranker' in p: roles.append(p['reranker'])
-    return dict(representations=tuple(sorted({*views} - {'document', 'chunk'})), tokens=any(getattr(g, 'scorer', '') == 'token-maxsim' for g in s.steps), rerankers=tuple(dict.fromkeys(roles)))
+    return dict(representations=tuple(sorted({*views} - {'document', 'chunk'})), tokens=tuple(g.params.get('representation', 'chunk') for g in s.scorers if g.scorer == 'token-maxsim'), rerankers=tuple(dict.fromkeys(roles)))

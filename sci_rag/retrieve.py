@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['clean_query', 'search', 'asearch']
 
-# %% ../nbs/14_retrieve.ipynb #8eb334ff
+# %% ../nbs/14_retrieve.ipynb #ae010244
 import asyncio, atexit, inspect, math, queue, re, threading, unicodedata, weakref
 from contextlib import contextmanager, suppress
 from time import perf_counter
 import psycopg
 from fastcore.basics import patch
 from . import layers
-from .core import DatabaseError, ModelMismatchError, ParameterError, QueryError, SchemaError, ScopeError, SettingsError, StrategyError, settings, suggest
+from .core import CorpusError, DatabaseError, ModelMismatchError, ParameterError, QueryError, SchemaError, ScopeError, SettingsError, StrategyError, settings, suggest
 from .pool import as_list, fuse_pool, gather, places, plan_scorers
 from .ranking import GeneratorHit, Hit, Pooled, Ranking, Stage, Trace, match_by_beginning
 from .scope import Scope
@@ -414,8 +414,8 @@ def _generate(run, strategy, plan, query, scope, limit, embedder, judges=()):
             else: run.skip(spec.name, job.status, 'query-vector')
     run.wait(then)
 
-# %% ../nbs/14_retrieve.ipynb #39ecda92
-_wrong_use = (QueryError, StrategyError, ScopeError, ParameterError, ModelMismatchError, SchemaError, SettingsError)
+# %% ../nbs/14_retrieve.ipynb #3278038b
+_wrong_use = (QueryError, StrategyError, ScopeError, ParameterError, ModelMismatchError, SchemaError, SettingsError, CorpusError)
 
 def _raise_what_must_be(run, strict):
     "Raise what a caller has to know; other failures stay in the trace"

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SCORERS', 'MOST_CHARACTERS', 'Pool', 'Question', 'Scores', 'Scorer', 'register_scorer', 'scorer', 'score_bm25',
-           'check_views', 'score_vector', 'best_view', 'score_rerank', 'permitted', 'score_token_maxsim', 'scorers']
+           'check_views', 'score_vector', 'permitted', 'best_view', 'score_rerank', 'score_token_maxsim', 'scorers']
 
 # %% ../nbs/12c_scorers.ipynb #d349c345
 import inspect, math
@@ -174,7 +174,15 @@ def score_vector(conn, question: Query, pool: Pool, scope: Scope, *,
 
 register_scorer(Scorer('vector', score_vector, 'cosine', needs_vector=True));
 
-# %% ../nbs/12c_scorers.ipynb #785650e7
+# %% ../nbs/12c_scorers.ipynb #b3d9b4c8
+def permitted(conn, pool: Pool, scope: Scope) -> tuple:
+    "The ids of a pool that exist and are in scope, in the order of the pool"
+    condition, more = scope.sql('d')
+    sql = 'SELECT d.id FROM documents d WHERE d.id = ANY(%(ids)s)' if pool.unit == 'document' else 'SELECT p.id FROM passages p JOIN documents d ON d.id = p.document_id WHERE p.id = ANY(%(ids)s)'
+    seen = {i for i, in conn.execute(f'{sql} AND {condition}', {**more, 'ids': list(pool.ids)}).fetchall()}
+    return tuple(i for i in pool.ids if i in seen)
+
+# %% ../nbs/12c_scorers.ipynb #dec350b2
 MOST_CHARACTERS = 20_000    # of a document that are sent to a reranker; more than any of them reads
 
 _documents_sql = """SELECT d.id, NULL::bigint, concat_ws(E'\\n', nullif(d.title, ''), left(d.text, %(most)s)), false, length(d.text) > %(most)s
@@ -195,7 +203,7 @@ def _texts(conn, pool, scope, representation):
     order = {i: n for n, i in enumerate(pool.ids)}
     return sorted(((i, p, t) for i, p, t, ref, _ in rows if not ref or i not in prose), key=lambda r: order[r[0]]), sum(r[4] for r in rows)
 
-# %% ../nbs/12c_scorers.ipynb #1a9c210c
+# %% ../nbs/12c_scorers.ipynb #89ea4d79
 def best_view(rows: Iterable,           # (id, passage id, score), views of one document in the order of their ordinals
               aggregation: str='max',   # max or mean
              ) -> dict:                 # id -> (score, winning passage id)
@@ -205,7 +213,7 @@ def best_view(rows: Iterable,           # (id, passage id, score), views of one 
     best = {i: max(v, key=lambda sp: sp[0]) for i, v in views.items()}          # the first of equals
     return best if aggregation == 'max' else {i: (math.fsum(s for s, _ in views[i])/len(views[i]), p) for i, (_, p) in best.items()}
 
-# %% ../nbs/12c_scorers.ipynb #7f8fa4ea
+# %% ../nbs/12c_scorers.ipynb #41d37bf1
 def score_rerank(conn, question: Query, pool: Pool, scope: Scope, *,
                  reranker: str='',                # what `get_reranker` takes: a role, or a spec such as colbert:PATH
                  representation='document',       # what is read: the document, or the passages of these views
@@ -215,7 +223,7 @@ def score_rerank(conn, question: Query, pool: Pool, scope: Scope, *,
     if aggregation not in ('max', 'mean'): raise ParameterError(f'aggregation must be max or mean, got {aggregation!r}', 'scorer rerank')
     rows, cut = _texts(conn, pool, scope, representation)
     if pool.unit == 'document' and representation != 'document':
-        if lost := len(pool) - len({i for i, *_ in rows}): raise StrategyError(f'{lost} of {len(pool)} documents have no passage {representation!r}', 'scorer rerank', f'Ingest them again with representations including {representation!r}')
+        if lost := len({*permitted(conn, pool, scope)} - {i for i, *_ in rows}): raise StrategyError(f'{lost} of {len(pool)} documents have no passage {representation!r}', 'scorer rerank', f'Ingest them again with representations including {representation!r}')
     def finish(seconds):
         from sci_rag.rerank import get_reranker
         scored = get_reranker(reranker).score(question.text, [t for *_, t in rows], timeout_s=seconds)
@@ -230,26 +238,19 @@ def _has_reranker(reranker: str='', **_):
 
 register_scorer(Scorer('rerank', score_rerank, 'relevance', check=_has_reranker));
 
-# %% ../nbs/12c_scorers.ipynb #ac949aff
-def permitted(conn, pool: Pool, scope: Scope) -> tuple:
-    "The ids of a pool that exist and are in scope, in the order of the pool"
-    condition, more = scope.sql('d')
-    sql = 'SELECT d.id FROM documents d WHERE d.id = ANY(%(ids)s)' if pool.unit == 'document' else 'SELECT p.id FROM passages p JOIN documents d ON d.id = p.document_id WHERE p.id = ANY(%(ids)s)'
-    seen = {i for i, in conn.execute(f'{sql} AND {condition}', {**more, 'ids': list(pool.ids)}).fetchall()}
-    return tuple(i for i in pool.ids if i in seen)
-
+# %% ../nbs/12c_scorers.ipynb #28fbc1cd
 def score_token_maxsim(conn, question: Question, pool: Pool, scope: Scope, *,
                        representation: str='chunk',  # whose token vectors are compared
                       ) -> Scores:
     "Mean over the question's tokens of the best cosine with a token of the document"
+    tokens, ids = question.tokens(), permitted(conn, pool, scope)
     from sci_rag.tokens import maxsim
-    ids = permitted(conn, pool, scope)
-    found = maxsim(conn, question.tokens(), ids, representation)
+    found = maxsim(conn, tokens, ids, representation)
     return Scores(dict(found), {'missing': len(ids) - len(found)} if len(found) < len(ids) else {})
 
 register_scorer(Scorer('token-maxsim', score_token_maxsim, 'MaxSim', needs_tokens=True, units=('document',)));
 
-# %% ../nbs/12c_scorers.ipynb #191d5c74
+# %% ../nbs/12c_scorers.ipynb #0a7a9ec4
 def scorers():
     "A DataFrame with one row for each registered scorer"
     import pandas as pd
