@@ -17,10 +17,10 @@ from .strategy import Frozen, Strategy
 # %% ../nbs/13a_ranking.ipynb #1ad867d5
 STATUSES = ('success', 'empty', 'timeout', 'error', 'skipped', 'disabled', 'denied')
 
-# %% ../nbs/13a_ranking.ipynb #fd4a06c1
+# %% ../nbs/13a_ranking.ipynb #06fde8ea
 TRACE_WORDS = frozenset('''exact hnsw iterative ivfflat seqscan none auto phrase phrases websearch all most any or and prefix plain simple relaxed strict
     document passage chunk whole title sentence cosine dot bm25 sql extension vchord cache model remote local truncated unsupported
-    stopwords no-terms no-vector no-vectors nothing-positive denied no-embedder no-weight not-built scope query-vector connection'''.split())
+    stopwords no-terms no-vector no-vectors nothing-positive denied no-embedder no-weight not-built no-service fallback scope query-vector connection'''.split())
 _key, _class = re.compile(r'[a-z][a-z0-9_]{0,31}'), re.compile(r'[A-Za-z_][A-Za-z0-9_]{0,63}')
 
 def _safe(value):
@@ -31,18 +31,18 @@ def _safe(value):
         return value if not isinstance(value, str) and math.isfinite(value) else 'withheld'
     return value if isinstance(value, str) and value in TRACE_WORDS else 'withheld'
 
-# %% ../nbs/13a_ranking.ipynb #4a2e9261
+# %% ../nbs/13a_ranking.ipynb #15f79fda
 @dataclass(frozen=True)
 class Stage:
     "What one stage of a search did, without any text"
-    name: str                # name in the strategy, or embed, fuse, evidence
+    name: str                # name in the strategy, or embed, pool, fuse, evidence
     status: str              # one of STATUSES
     ms: float = 0.           # duration
     candidates: int = 0      # how many it handed on
     start_ms: float = 0.     # when it began, from the beginning of the search
     reason: str = ''         # class of the exception, or a word of TRACE_WORDS
     info: Frozen = Frozen()  # numbers and words of TRACE_WORDS
-    kind: str = 'generator'  # embed, generator, fuse or evidence
+    kind: str = 'generator'  # embed, generator, pool, scorer, fuse, evidence or fallback
 
     def __post_init__(self):
         if self.status not in STATUSES: raise ParameterError(f'unknown status {self.status!r}', f'stage {self.name}')
@@ -128,7 +128,7 @@ class GeneratorHit:
     contribution: float   # what it added to the fused score
     passage_id: int|None = None  # the passage it matched; None where it ranks documents
 
-# %% ../nbs/13a_ranking.ipynb #24158345
+# %% ../nbs/13a_ranking.ipynb #0753bf7d
 @dataclass(frozen=True, repr=False)
 class Hit:
     "One retrieved passage, or one document with its best passage"
@@ -157,7 +157,7 @@ class Hit:
     is_retracted: bool = False
     retraction_notice: str|None = None
     representation: str = 'chunk'
-    generators: dict = field(default_factory=dict)  # generator name -> GeneratorHit, only those that found it
+    generators: dict = field(default_factory=dict)  # generator or scorer -> GeneratorHit, only those that found or scored it
     meaning: str = ''              # one line: what the score is
 
 # %% ../nbs/13a_ranking.ipynb #ef17a31c
@@ -244,14 +244,14 @@ def _marked_html(text, spans):
     "`text` as safe HTML with matched words highlighted"
     return _marked(text, spans, '<span style="background:rgba(255,193,7,.38);border-radius:2px">', '</span>', html_escape)
 
-# %% ../nbs/13a_ranking.ipynb #458043e0
+# %% ../nbs/13a_ranking.ipynb #8500ef24
 @dataclass(frozen=True)
 class Pooled:
     "One item of the whole fused list"
     rank: int; key: object; document_id: str; title: str; score: float
-    parts: dict = field(default_factory=dict)   # generator -> contribution
-    ranks: dict = field(default_factory=dict)   # generator -> place in its list
-    scores: dict = field(default_factory=dict)  # generator -> native score
+    parts: dict = field(default_factory=dict)   # generator or scorer -> contribution
+    ranks: dict = field(default_factory=dict)   # generator or scorer -> place in its list
+    scores: dict = field(default_factory=dict)  # generator or scorer -> native score
 
 # %% ../nbs/13a_ranking.ipynb #aeb0c8b6
 @dataclass(frozen=True, repr=False, eq=False)
@@ -274,13 +274,13 @@ class Ranking(Sequence):
     def __hash__(self): return hash((self.status, self.query, len(self)))
     def __getstate__(self): return {**self.__dict__, 'matcher': None}
 
-# %% ../nbs/13a_ranking.ipynb #4dc2fb31
+# %% ../nbs/13a_ranking.ipynb #36a81f79
 @patch(as_prop=True)
 def df(self:Ranking):
     "One row for each hit, with a rank column for each generator"
     import pandas as pd
     cols = ['rank', 'score', 'document_id', 'passage_id', 'title', 'section_path', 'page', 'is_table', 'license_class', 'year', 'source', 'start', 'end', 'text']
-    names = [g.name for g in self.strategy.generators] if self.strategy else []
+    names = [g.name for g in self.strategy.steps] if self.strategy else []
     names = [n for n in names if any(n in h.generators for h in self.hits)]
     rows = [{**{c: getattr(h, c) for c in cols}, **{f'{n}_rank': h.generators[n].rank if n in h.generators else None for n in names}} for h in self.hits]
     d = pd.DataFrame(rows, columns=[*cols[:3], *(f'{n}_rank' for n in names), *cols[3:]])
@@ -415,13 +415,13 @@ def _small_table(parts, find, most=5):
     keep = sorted(sorted(worth, key=lambda i: (-worth[i], i))[:most])
     return lead + _grid(header, [rows[i] for i in keep], find) + _details(f'<span style="opacity:.72">all {len(rows)} rows</span>', _grid(header, rows, find) + f'<div>{text(after, 2000)}</div>')
 
-# %% ../nbs/13a_ranking.ipynb #c2c67d83
+# %% ../nbs/13a_ranking.ipynb #a39f01b8
 _cell = 'text-align:left;vertical-align:top;padding:5px 8px;border-top:1px solid rgba(127,127,127,.25);'
 
 @patch
 def _colors(self:Ranking):
     "Generator name -> its colour, the same in tables and pictures"
-    return {g.name: _palette[i % len(_palette)] for i, g in enumerate(self.strategy.generators)} if self.strategy else {}
+    return {g.name: _palette[i % len(_palette)] for i, g in enumerate(self.strategy.steps)} if self.strategy else {}
 
 @patch
 def _html_row(self:Ranking, hit, best):
@@ -432,12 +432,12 @@ def _html_row(self:Ranking, hit, best):
              _title(hit) + _place(hit) + _passage(hit, self._matches), chips]
     return '<tr style="background:none">' + ''.join(f'<td style="{_cell}{s}">{c}</td>' for c, s in zip(cells, ('', 'width:95px', 'max-width:640px;white-space:normal', 'white-space:nowrap'))) + '</tr>'
 
-# %% ../nbs/13a_ranking.ipynb #eb3ba93a
+# %% ../nbs/13a_ranking.ipynb #c8b521fb
 @patch
 def _html_head(self:Ranking):
     "What was asked, and how each generator ended"
     count, name, scope = self._summary()
-    dots = ' &nbsp; '.join(f'{_dot(s.status)} {html_escape(s.name)} ' + (str(s.candidates) if s.status == 'success' else f'<i>{s.status}</i>') for s in self.trace if s.kind == 'generator')
+    dots = ' &nbsp; '.join(f'{_dot(s.status)} {html_escape(s.name)} ' + (str(s.candidates) if s.status == 'success' else f'<i>{s.status}</i>') for s in self.trace if s.kind in ('generator', 'scorer', 'fallback'))
     return f'<div><b>{count}</b> for “{html_escape(_snippet(self.query, [], 200)[0])}” by <b>{html_escape(name)}</b></div><div style="font-size:.88em">{dots}</div>' + (f'<div style="font-size:.88em;opacity:.75">in {html_escape(scope)}</div>' if scope else '')
 
 @patch
@@ -475,26 +475,29 @@ def explain(self:Ranking,
     i %= len(self)
     return Explanation(self.hits[i], self, self.hits[i + 1] if i + 1 < len(self) else self.runner_up)
 
-# %% ../nbs/13a_ranking.ipynb #de2096f7
+# %% ../nbs/13a_ranking.ipynb #7d506022
 @patch(as_prop=True)
 def df(self:Explanation):
-    "One row for each generator of the strategy, whether it found the hit or not"
+    "One row for each generator and scorer of the strategy, whether it found the hit or not"
     import pandas as pd
     stages = {s.name: s for s in self.ranking.trace}
     def row(g):
         h, s = self.hit.generators.get(g.name), stages.get(g.name)
         said = 'found' if h else f'not among its {s.candidates}' if s and s.status == 'success' else s.status if s else ''
-        return dict(generator=g.name, said=said, rank=h.rank if h else None, score_name=h.score_name if h else '', score=h.score if h else None, weight=g.weight, contribution=h.contribution if h else 0.)
-    return pd.DataFrame([row(g) for g in self.ranking.strategy.generators]).set_index('generator').astype({'rank': 'Int64', 'score': 'float64'})
+        weight = g.weight if g in fused or h and h.contribution else 0.
+        return dict(generator=g.name, said=said, rank=h.rank if h else None, score_name=h.score_name if h else '', score=h.score if h else None, weight=weight, contribution=h.contribution if h else 0.)
+    fused = self.ranking.strategy.fused
+    return pd.DataFrame([row(g) for g in self.ranking.strategy.steps]).set_index('generator').astype({'rank': 'Int64', 'score': 'float64'})
 
-# %% ../nbs/13a_ranking.ipynb #ad7b03a0
+# %% ../nbs/13a_ranking.ipynb #efd3c844
 @patch(as_prop=True)
 def why_next_is_lower(self:Explanation) -> list:
     "Sentences about what the next hit lacks"
     a, b = self.hit, self.below
     if b is None: return ['Nothing stands below it.']
     head = f'{b.title or b.document_id} is next with {b.score:.4f}, {a.score - b.score:.4f} less.'
-    if a.score == b.score: return [f'{b.title or b.document_id} has the same score. The order of equal scores follows the content hash of the document, then the place in it.']
+    order = 'document id' if self.ranking.strategy and self.ranking.strategy.pool else 'content hash of the document, then the place in it'
+    if a.score == b.score: return [f'{b.title or b.document_id} has the same score. The order of equal scores follows the {order}.']
     def part(h, n): return h.generators[n].contribution if n in h.generators else 0.
     def place(h, n): return f'rank {h.generators[n].rank}' if n in h.generators else 'not in its list'
     diff = sorted(((part(a, n) - part(b, n), n) for n in {**a.generators, **b.generators}), key=lambda d: (-abs(d[0]), d[1]))
@@ -558,7 +561,7 @@ def _slots(shown, name, top):
     deep = [p for p in ranked if p.ranks[name] > top]
     return {p.key: p.ranks[name] if p.ranks[name] <= top else top + 1 + deep.index(p) for p in ranked}
 
-# %% ../nbs/13a_ranking.ipynb #4ee7f260
+# %% ../nbs/13a_ranking.ipynb #ce591cc2
 @patch
 def plot(self:Ranking,
          top: int=10,     # fused places shown
@@ -567,7 +570,7 @@ def plot(self:Ranking,
     "A bump chart from the generators' lists to the fused list"
     import matplotlib.pyplot as plt
     shown = self.pool[:top]
-    names = [g.name for g in self.strategy.generators if any(g.name in p.ranks for p in self.pool)]
+    names = [g.name for g in self.strategy.steps if any(g.name in p.parts for p in self.pool)]
     columns = [*(_slots(shown, n, len(shown)) for n in names), {p.key: p.rank for p in shown}]
     depth = max((y for c in columns for y in c.values()), default=1)
     if ax is None: _, ax = plt.subplots(figsize=(4.2 + 1.4*len(names), .33*depth + .7), dpi=80, layout='constrained')

@@ -5,17 +5,18 @@
 # %% auto #0
 __all__ = ['clean_query', 'search', 'asearch']
 
-# %% ../nbs/14_retrieve.ipynb #0dec2e47
+# %% ../nbs/14_retrieve.ipynb #a7b7f11d
 import asyncio, atexit, inspect, math, queue, re, threading, unicodedata, weakref
 from contextlib import contextmanager, suppress
 from time import perf_counter
 import psycopg
 from fastcore.basics import patch
 from . import layers, vectorchord
-from .core import DatabaseError, ModelMismatchError, ParameterError, QueryError, SchemaError, ScopeError, StrategyError, settings, suggest
-from .fusion import best_ranks, best_scores, fuse
+from .core import CorpusError, DatabaseError, ModelMismatchError, ParameterError, QueryError, SchemaError, ScopeError, SettingsError, StrategyError, settings, suggest
+from .pool import as_list, fuse_pool, gather, places, plan_scorers
 from .ranking import GeneratorHit, Hit, Pooled, Ranking, Stage, Trace, match_by_beginning
 from .scope import Scope
+from .scorers import Question, check_views
 from .strategy import get_strategy
 
 # %% ../nbs/14_retrieve.ipynb #87749d47
@@ -128,12 +129,12 @@ def reap(self:_Job, db):
         if self.idle.wait(wait): return
     self.terminate(db)
 
-# %% ../nbs/14_retrieve.ipynb #e9ceb09d
+# %% ../nbs/14_retrieve.ipynb #f59bd77f
 class _Run:
     "The stages of one search"
     def __init__(self, db, ceiling_ms):
         self.db, self.t0, self.inbox, self.jobs, self.cancelled = db, perf_counter(), queue.SimpleQueue(), [], threading.Event()
-        self.told, self.fused, self.end = set(), None, self.t0 + ceiling_ms/1000
+        self.told, self.fused, self.pooled, self.end = set(), None, None, self.t0 + ceiling_ms/1000
     def start(self, name, kind, work, budget_ms, **kwargs):
         job = _Job(self, name, kind, work, budget_ms, **kwargs)
         self.jobs.append(job)
@@ -171,26 +172,28 @@ def close(self:_Run):
     for j in self.jobs:
         if j.status == 'timeout' and j.connected: j.idle.wait(max(0., patience - perf_counter()))
 
-# %% ../nbs/14_retrieve.ipynb #a9ea436e
+# %% ../nbs/14_retrieve.ipynb #c90f37b5
 def _loader(embedder):
     "What loads the model of an encoder or of the encoder behind a cache; None where there is nothing to load"
     return getattr(embedder, 'load', None) or getattr(getattr(embedder, 'embedder', None), 'load', None)
 
-def _encode(embedder, text):
-    "One query vector, from a cache or an encoder; (vector, whether the text was cut)"
+def _encode(embedder, text, tokens=False):
+    "A query through a cache or an encoder; (vector, token vectors or None, whether the text was cut)"
     window, count = (getattr(embedder, a, None) or getattr(getattr(embedder, 'embedder', None), a, None) for a in ('max_tokens', 'count_tokens'))
     cut = bool(window and count and len(text.encode()) > window and count(text) > window)
-    if not hasattr(embedder, 'encode'): return embedder.encode_queries([text], on_overflow='truncate')[0], cut
+    if tokens and hasattr(embedder, 'encode_query_tokens') and any(getattr(e, 'gives_tokens', False) for e in (embedder, getattr(embedder, 'embedder', None))):
+        return *embedder.encode_query_tokens(text, on_overflow='truncate'), cut
+    if not hasattr(embedder, 'encode'): return embedder.encode_queries([text], on_overflow='truncate')[0], None, cut
     takes = 'on_overflow' in inspect.signature(embedder.encode).parameters
-    return (embedder.encode(text, on_overflow='truncate') if takes else embedder.encode(text)), cut
+    return (embedder.encode(text, on_overflow='truncate') if takes else embedder.encode(text)), None, cut
 
-# %% ../nbs/14_retrieve.ipynb #a0707aff
-def _embed_work(embedder, text):
-    "The work of the stage `embed`"
+# %% ../nbs/14_retrieve.ipynb #f2f37c61
+def _embed_work(embedder, text, tokens=False):
+    "The work of the stage `embed`: (vector, token vectors or None)"
     def work(job):
         if load := _loader(embedder): load(); job.restart_clock()
-        vector, cut = _encode(embedder, text)
-        return _Done(vector, 1, {'truncated': True} if cut else {})
+        *both, cut = _encode(embedder, text, tokens)
+        return _Done(tuple(both), 1, {'truncated': True} if cut else {})
     return work
 
 # %% ../nbs/14_retrieve.ipynb #63f2a926
@@ -213,15 +216,20 @@ def _collapse(candidates, unit):
         if key not in seen: seen.add(key); out.append((key, score, c.passage_id))
     return out
 
-# %% ../nbs/14_retrieve.ipynb #9b7fa8f9
+# %% ../nbs/14_retrieve.ipynb #438a7067
 def _list_from(generator, conn, query, scope, depth, unit, params):
     "(rows, info): the collapsed list of one generator, at least `depth` long where the corpus has that many"
-    ask = depth if unit == 'passage' else min(10_000, 3*depth)
+    ask = depth if unit in ('passage', params.get('collapse')) else min(10_000, 3*depth)
     while True:
         result = generator.run(conn, query, scope, ask, **params)
         rows = _collapse(result.candidates, unit)
         if len(rows) >= depth or len(result.candidates) < ask or ask >= 10_000: return rows[:depth], dict(result.info)
         ask = min(10_000, 4*ask)
+
+def _views_of(spec):
+    "Representations that a step searches or reads"
+    given = [v for k in ('representation', 'representations') if (v := spec.params.get(k))]
+    return [n for v in given for n in ((v,) if isinstance(v, str) else v)]
 
 def _generate_work(spec, generator, query, scope, depth, unit, db, embedder):
     "The work of one generator's stage"
@@ -229,18 +237,19 @@ def _generate_work(spec, generator, query, scope, depth, unit, db, embedder):
         with job.session(db) as conn:
             if generator.needs_vector: _check_model(db, embedder, conn)
             rows, info = _list_from(generator, conn, query, scope, depth, unit, dict(spec.params))
+            if not rows and (views := _views_of(spec)): check_views(conn, views, f'generator {spec.name}')
         return _Done(rows, len(rows), info)
     return work
 
-# %% ../nbs/14_retrieve.ipynb #8b891fd2
+# %% ../nbs/14_retrieve.ipynb #691ae201
 def _check_model(db, embedder, conn):
     "Raise ModelMismatchError if the passages were embedded with another model"
     e = embedder if hasattr(embedder, 'version') else getattr(embedder, 'embedder', None)
     if hasattr(e, 'version'): db.check_embedding(e.version, e.dim, getattr(e, 'model', None), conn)
 
-# %% ../nbs/14_retrieve.ipynb #59fa3ddc
+# %% ../nbs/14_retrieve.ipynb #c2684403
 _keys_sql = dict(
-    passage='SELECT p.id, d.content_hash, p.representation, p.ordinal, d.id, d.title FROM passages p JOIN documents d ON d.id = p.document_id WHERE p.id = ANY(%(keys)s) AND ({scope})',
+    passage='SELECT p.id, d.content_hash, p.representation, p.ordinal, d.id, d.title, p."start" IS NULL FROM passages p JOIN documents d ON d.id = p.document_id WHERE p.id = ANY(%(keys)s) AND ({scope})',
     document="SELECT d.id, d.content_hash, '', 0, d.id, d.title FROM documents d WHERE d.id = ANY(%(keys)s) AND ({scope})")
 
 def _in_scope(query, scope, **params):
@@ -249,73 +258,107 @@ def _in_scope(query, scope, **params):
     return query.replace('{scope}', condition), {**params, **more}
 
 def _keys(conn, unit, keys, scope):
-    "key -> (content hash, representation, ordinal, document id, title), for what exists and may be seen"
+    "key -> (content hash, representation, ordinal, document id, title, and of a passage whether its text was rewritten), for what exists and may be seen"
     return {r[0]: r[1:] for r in conn.execute(*_in_scope(_keys_sql[unit], scope, keys=list(keys))).fetchall()} if keys else {}
 
-# %% ../nbs/14_retrieve.ipynb #9dfd571d
+# %% ../nbs/14_retrieve.ipynb #f1c105ef
 _hit_sql = """SELECT p.id, p.document_id, p.text, p."start", p."end", p.section_path, p.page, p.is_table, p.representation,
   d.title, d.license_class, d.license_source, d.license_reason, d.citation, d.authors, d.journal, d.doi, d.source, d.year, d.url, d.is_retracted, d.retraction_notice
   FROM documents d LEFT JOIN passages p ON p.document_id = d.id AND p.id = ANY(%(passages)s) WHERE d.id = ANY(%(documents)s) AND ({scope})"""
 _hit_fields = 'passage_id document_id text start end section_path page is_table representation title license_class license_source license_reason citation authors journal doi source year url is_retracted retraction_notice'.split()
 
-# %% ../nbs/14_retrieve.ipynb #0b59b7f1
+# %% ../nbs/14_retrieve.ipynb #7cf2b8cb
 _lexemes = "(SELECT tsvector_to_array(to_tsvector(value #>> '{}', lexical(%(query)s))) FROM corpus_meta WHERE key = 'text_search_config')".replace("value #>> '{}'", "(value #>> '{}')::regconfig")
 _best_chunk_sql = f"""WITH q AS MATERIALIZED (SELECT {_lexemes} AS terms)
   SELECT DISTINCT ON (p.document_id) p.document_id, p.id FROM passages p, q WHERE p.document_id = ANY(%(documents)s) AND p.representation = 'chunk'
   ORDER BY p.document_id, (SELECT count(*) FROM unnest(tsvector_to_array(p.tsv)) t WHERE t = ANY(q.terms)) DESC, p.is_reference, p.ordinal"""
 
-def _passages_to_show(conn, shown, lists, query):
-    "document id -> passage id, by the generator that contributed most to it"
-    matched = {n: {k: p for k, _, p in rows} for n, rows in lists.items()}
-    found = {f.id: next((p for _, n in sorted(((-v, n) for n, v in f.parts.items())) if (p := matched[n].get(f.id)) is not None), None) for f in shown}
-    if missing := [d for d, p in found.items() if p is None]:
-        found.update(conn.execute(_best_chunk_sql, dict(query=query, documents=missing)).fetchall())
-    return found
+def _best_chunks(conn, query, documents):
+    "document id -> the chunk to show"
+    return dict(conn.execute(_best_chunk_sql, dict(query=query, documents=list(documents))).fetchall()) if documents else {}
 
-# %% ../nbs/14_retrieve.ipynb #bc5d79e5
-def _meaning(strategy):
+# %% ../nbs/14_retrieve.ipynb #5e32c4be
+def _matches_of(f, at):
+    "Passages that matched a document, the one of the largest contribution first"
+    order = sorted(at, key=lambda n: (-f.parts.get(n, 0.), at[n][f.id][0] if f.id in at[n] else 0, n))
+    return [p for n in order if f.id in at[n] and (p := at[n][f.id][2]) is not None]
+
+def _real_passages(conn, query, documents, matches):
+    "document id -> passage id: the first match with real text, else the best chunk"
+    real = {r[0] for r in conn.execute('SELECT id FROM passages WHERE id = ANY(%s) AND "start" IS NOT NULL', (sorted({p for d in documents for p in matches[d]}),)).fetchall()}
+    found = {d: next((p for p in matches[d] if p in real), None) for d in documents}
+    return {**found, **_best_chunks(conn, query, [d for d, p in found.items() if p is None])}
+
+def _only_real(conn, query, scope, lists, keys):
+    "Lists of passages with the best chunk of the document in the place of a rewritten passage; `keys` is filled up"
+    hidden = {k for rows in lists.values() for k, *_ in rows if keys[k][5]}
+    if not hidden: return lists
+    chunks = _best_chunks(conn, query, {keys[k][3] for k in hidden})
+    keys.update(_keys(conn, 'passage', set(chunks.values()) - set(keys), scope))
+    def swapped(rows):
+        out = {}
+        for k, s, p in rows:
+            new = chunks.get(keys[k][3]) if k in hidden else k
+            if new in keys: out.setdefault(new, (new, s, p if new == k else new))
+        return list(out.values())
+    return {n: swapped(rows) for n, rows in lists.items()}
+
+# %% ../nbs/14_retrieve.ipynb #f7b4479a
+def _meaning(method, k=60, over='generators'):
     "One line about what the fused score is"
-    return dict(rrf=f'sum of weight/({strategy.k} + rank) over the generators', convex='weighted mean of min-max scaled scores, 1 is best everywhere',
-                robust='weighted mean of robustly scaled scores', identity='native score of the only generator')[strategy.fusion]
+    return {'rrf': f'sum of weight/({k} + rank) over the {over}', 'convex': 'weighted mean of min-max scaled scores, 1 is best everywhere', 'robust': 'weighted mean of robustly scaled scores',
+            'raw-mean': 'weighted mean of raw scores', 'identity': f'native score of the only {over[:-1]}'}[method]
 
-def _hits(conn, strategy, scope, query, shown, keys, lists, names):
+def _facts(conn, scope, query, shown, keys, at, by_doc):
+    "key -> what a Hit tells of it"
+    matches = {f.id: _matches_of(f, at) for f in shown} if by_doc else {f.id: [f.id] for f in shown}
+    passage = {i: next(iter(m), None) for i, m in matches.items()}
+    if by_doc: passage.update(_best_chunks(conn, query, [i for i, p in passage.items() if p is None]))
+    def fetch(ids):
+        wanted = dict(passages=[passage[i] for i in ids if passage[i] is not None], documents=[keys[i][3] for i in ids])
+        return [dict(zip(_hit_fields, r)) for r in conn.execute(*_in_scope(_hit_sql, scope, **wanted)).fetchall()]
+    def keyed(rows): return {r['document_id' if by_doc and r['passage_id'] is not None else 'passage_id']: r for r in rows}
+    facts = keyed(fetch([f.id for f in shown]))
+    if by_doc and (rewritten := [i for i, r in facts.items() if i in passage and r['passage_id'] is not None and r['start'] is None]):
+        passage.update(_real_passages(conn, query, rewritten, matches))
+        facts.update(keyed(fetch(rewritten)))
+    return facts
+
+# %% ../nbs/14_retrieve.ipynb #dd3710a5
+def _hits(conn, strategy, method, by, scope, query, shown, keys, at, names):
     "The Hit of each fused item that is shown"
-    by_doc = strategy.unit == 'document'
-    passage = _passages_to_show(conn, shown, lists, query) if by_doc else {f.id: f.id for f in shown}
-    docs = [keys[f.id][3] for f in shown]
-    rows = conn.execute(*_in_scope(_hit_sql, scope, passages=[p for p in passage.values() if p is not None], documents=docs)).fetchall()
-    facts = {r[1 if by_doc and r[0] is not None else 0]: dict(zip(_hit_fields, r)) for r in rows}
-    places = {n: {k: (i, s, p) for i, (k, s, p) in enumerate(rows, 1)} for n, rows in lists.items()}
-    single, name = strategy.fusion == 'identity', dict(rrf='RRF').get(strategy.fusion, strategy.fusion)
-    def gens(f): return {g.name: GeneratorHit(*places[g.name][f.id][:2], names[g.name], f.parts[g.name], places[g.name][f.id][2]) for g in strategy.generators if g.name in f.parts}
+    facts = _facts(conn, scope, query, shown, keys, at, strategy.unit == 'document')
+    name, over = names[by[0]] if method == 'identity' else {'rrf': 'RRF'}.get(method, method), 'scorers' if any(s.name in by for s in strategy.scorers) else 'generators'
+    def found(f): return {n: GeneratorHit(*at[n][f.id][:2], names[n], f.parts.get(n, 0.), at[n][f.id][2]) for s in strategy.steps if (n := s.name) in at and f.id in at[n]}
     def hit(n, f):
         fact = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.get(f.id, {}).items() if v is not None} | {'document_id': keys[f.id][3]}
-        g = gens(f)
-        return Hit(n, f.score, names[next(iter(g))] if single else name, generators=g, meaning=_meaning(strategy), **fact)
+        return Hit(n, f.score, name, generators=found(f), meaning=_meaning(method, strategy.k, over), **fact)
     return [hit(n, f) for n, f in enumerate(shown, 1)]
 
-# %% ../nbs/14_retrieve.ipynb #a1908498
-def _evidence_work(strategy, scope, query, limit, lists, names, run):
+# %% ../nbs/14_retrieve.ipynb #7da957b6
+def _evidence_work(strategy, scope, query, limit, lists, scored, names, run):
     "The work of the stage `evidence`: (hits, pool)"
     def work(job):
         with job.session(run.db) as conn:
             keys = _keys(conn, strategy.unit, {k for rows in lists.values() for k, *_ in rows}, scope)
-            seen = {n: [r for r in rows if r[0] in keys] for n, rows in lists.items()}
+            seen = {n: [r for r in rows if r[0] in keys] for n, rows in {**lists, **scored}.items()}
+            if strategy.unit == 'passage': seen = _only_real(conn, query, scope, seen, keys)
             t = perf_counter()
-            fused = fuse(strategy.fusion, {n: [r[:2] for r in rows] for n, rows in seen.items()}, {g.name: g.weight for g in strategy.generators if g.name in seen}, strategy.k, key=lambda k: keys[k][:3])
-            run.fused = (t, perf_counter(), len(fused))
-            hits = _hits(conn, strategy, scope, query, fused[:limit + 1], keys, seen, names) if fused else []
-        return _Done((hits, _pool(fused, keys, seen)), min(limit, len(hits)))
+            order = (lambda k: (keys[k][3], *keys[k][1:3])) if strategy.pool else (lambda k: keys[k][:3])
+            fused, method, by = fuse_pool(strategy, {n: seen[n] for n in lists}, {n: seen[n] for n in scored}, order)
+            run.fused, at = (t, perf_counter(), len(fused)), places(seen, tied=scored)
+            hits = _hits(conn, strategy, method, by, scope, query, fused[:limit + 1], keys, at, names) if fused else []
+        return _Done((hits, _pool(fused, keys, at)), min(limit, len(hits)))
     return work
 
-def _pool(fused, keys, lists):
+def _pool(fused, keys, at):
     "The whole fused list with each item's places"
-    ranks = {n: best_ranks([k for k, *_ in rows]) for n, rows in lists.items()}
-    scores = {n: best_scores([r[:2] for r in rows]) for n, rows in lists.items()}
-    return tuple(Pooled(i, f.id, keys[f.id][3], keys[f.id][4], f.score, f.parts, {n: ranks[n][f.id] for n in f.parts}, {n: scores[n][f.id] for n in f.parts})
-                 for i, f in enumerate(fused, 1))
+    def one(i, f):
+        found = {n: a[f.id] for n, a in at.items() if f.id in a}
+        return Pooled(i, f.id, keys[f.id][3], keys[f.id][4], f.score, f.parts, {n: x[0] for n, x in found.items()}, {n: x[1] for n, x in found.items()})
+    return tuple(one(i, f) for i, f in enumerate(fused, 1))
 
-# %% ../nbs/14_retrieve.ipynb #65cb23c9
+# %% ../nbs/14_retrieve.ipynb #d07e0b39
 _match_sql = f"""WITH q AS MATERIALIZED (SELECT {_lexemes} AS terms, (value #>> '{{}}')::regconfig AS config FROM corpus_meta WHERE key = 'text_search_config')
   SELECT w FROM q, unnest(%(words)s::text[]) w WHERE tsvector_to_array(to_tsvector(q.config, lexical(w))) && q.terms"""
 
@@ -333,7 +376,7 @@ def _matcher(db, query):
         return {w for w in words if known[w]}
     return match
 
-# %% ../nbs/14_retrieve.ipynb #ac4725b6
+# %% ../nbs/14_retrieve.ipynb #ad803cdf
 def _plan(strategy, embedder):
     "[(spec, generator or None, status, reason)]; a status means that it will not run"
     def one(g):
@@ -346,18 +389,20 @@ def _plan(strategy, embedder):
         return g, gen, '', ''
     return [one(g) for g in strategy.generators]
 
-# %% ../nbs/14_retrieve.ipynb #5dde8203
-def _generate(run, strategy, plan, query, scope, limit, embedder):
-    "Run all generators; returns once each has ended"
+# %% ../nbs/14_retrieve.ipynb #15b7a7a6
+def _generate(run, strategy, plan, query, scope, limit, embedder, judges=()):
+    "Run all generators, and encode the query if anybody needs it; returns once each has ended"
     def start(spec, gen, vector=None):
         asked = layers.Query(query, (lambda: vector) if vector is not None else None)
-        work = _generate_work(spec, gen, asked, scope, max(spec.limit, limit), strategy.unit, run.db, embedder)
+        work = _generate_work(spec, gen, asked, scope, strategy.pool or max(spec.limit, limit), strategy.unit, run.db, embedder)
         run.start(spec.name, 'generator', work, spec.timeout_ms + spec.provider_ms, statement_ms=spec.timeout_ms)
     waiting = [(spec, gen) for spec, gen, status, _ in plan if not status and gen.needs_vector]
-    if waiting and (isinstance(embedder, str) or not (hasattr(embedder, 'encode') or hasattr(embedder, 'encode_queries'))):
+    tokens = any(judge.needs_tokens for _, judge, status, _ in judges if not status)
+    encodes = embedder is not None and (waiting or tokens or any(judge.needs_vector for _, judge, status, _ in judges if not status))
+    if encodes and (isinstance(embedder, str) or not (hasattr(embedder, 'encode') or hasattr(embedder, 'encode_queries'))):
         raise ParameterError(f'an embedder has encode or encode_queries, got {type(embedder).__name__}', hint='Give an encoder (see get_embedder), a QueryCache, or None')
-    if waiting:
-        job = run.start('embed', 'embed', _embed_work(embedder, query), strategy.embed_timeout_ms, deadline=run.end if _loader(embedder) else None)
+    if encodes:
+        job = run.start('embed', 'embed', _embed_work(embedder, query, tokens), strategy.embed_timeout_ms, deadline=run.end if _loader(embedder) else None)
         if _loader(embedder): _local.add(job)
     for spec, gen, status, reason in plan:
         if status: run.skip(spec.name, status, reason)
@@ -365,12 +410,12 @@ def _generate(run, strategy, plan, query, scope, limit, embedder):
     def then(job):
         if job.kind != 'embed': return
         for spec, gen in waiting:
-            if job.status == 'success': start(spec, gen, job.done.value)
+            if job.status == 'success': start(spec, gen, job.done.value[0])
             else: run.skip(spec.name, job.status, 'query-vector')
     run.wait(then)
 
-# %% ../nbs/14_retrieve.ipynb #69f0e3e3
-_wrong_use = (QueryError, StrategyError, ScopeError, ParameterError, ModelMismatchError, SchemaError)
+# %% ../nbs/14_retrieve.ipynb #3278038b
+_wrong_use = (QueryError, StrategyError, ScopeError, ParameterError, ModelMismatchError, SchemaError, SettingsError, CorpusError)
 
 def _raise_what_must_be(run, strict):
     "Raise what a caller has to know; other failures stay in the trace"
@@ -384,23 +429,59 @@ def _raise_what_must_be(run, strict):
         if isinstance(j.error, DatabaseError): raise j.error
     if any(j.reason != 'query-vector' and not j.connected for j in gens): run.db._probe()
 
-# %% ../nbs/14_retrieve.ipynb #f5e01beb
-def _trace(run, strategy):
+# %% ../nbs/14_retrieve.ipynb #39958959
+def _trace(run, strategy, more=()):
     "The trace of a finished search, in the order of the strategy"
-    order = {'embed': -1, **{g.name: i for i, g in enumerate(strategy.generators)}, 'evidence': 99}
+    order = {'embed': -1, 'pool': len(strategy.generators) - .5, **{g.name: i for i, g in enumerate(strategy.steps)}, 'fuse': 98, 'evidence': 99}
     ms = lambda t: max(0., (t - run.t0)*1000)
-    stages = [Stage(j.name, j.status, (j.end - j.start)*1000, j.done.count, ms(j.start), j.reason, j.done.info, j.kind) for j in sorted(run.jobs, key=lambda j: order.get(j.name, 50))]
-    if run.fused:
-        t0, t1, n = run.fused
-        stages.insert(-1, Stage('fuse', 'success' if n else 'empty', (t1 - t0)*1000, n, ms(t0), kind='fuse'))
-    return Trace(tuple(stages), (perf_counter() - run.t0)*1000)
+    stages = [Stage(j.name, j.status, (j.end - j.start)*1000, j.done.count, ms(j.start), j.reason, j.done.info, j.kind) for j in run.jobs]
+    for name, times in (('pool', run.pooled), ('fuse', run.fused)):
+        if times: stages.append(Stage(name, 'success' if times[2] else 'empty', (times[1] - times[0])*1000, times[2], ms(times[0]), kind=name))
+    return Trace((*sorted(stages, key=lambda s: order.get(s.name, 50)), *more), (perf_counter() - run.t0)*1000)
 
 def _overall(hits, run):
     "The status of the ranking"
     ended = {j.status for j in run.jobs if j.kind != 'embed'}
     return 'success' if hits else next((s for s in ('timeout', 'error') if s in ended), 'skipped' if ended <= {'skipped', 'disabled'} else 'empty')
 
-# %% ../nbs/14_retrieve.ipynb #39e5ab6c
+# %% ../nbs/14_retrieve.ipynb #9c7b0e2c
+def _judge_work(spec, judge, question, pool, scope, db, embedder):
+    "The work of one scorer's stage: its list"
+    def work(job):
+        with job.session(db) as conn:
+            if judge.needs_vector or judge.needs_tokens: _check_model(db, embedder, conn)
+            done = judge.begin(conn, question, pool, scope, **spec.params)
+        if callable(done): done = done(max(.05, .98*(job.deadline - perf_counter())))
+        return _Done(as_list(done), len(done), dict(done.info))
+    return work
+
+# %% ../nbs/14_retrieve.ipynb #7c2d365d
+def _judge(run, strategy, judges, query, scope, lists, embedder, strict):
+    "scorer -> list, of those that answered; empty without scorers"
+    if not judges or not any(lists.values()): return {}
+    began, pool = perf_counter(), gather(lists, strategy.unit)
+    run.pooled = began, perf_counter(), len(pool)
+    embed = next((j for j in run.jobs if j.kind == 'embed'), None)
+    vector, tokens = embed.done.value if embed and embed.status == 'success' else (None, None)
+    question = Question(query, (lambda: vector) if vector is not None else None, (lambda: tokens) if tokens is not None else None)
+    for spec, judge, status, reason in judges:
+        if not status and (judge.needs_vector or judge.needs_tokens) and vector is None: status, reason = (embed.status, 'query-vector') if embed else ('skipped', 'no-embedder')
+        if status: run.skip(spec.name, status, reason, 'scorer')
+        else: run.start(spec.name, 'scorer', _judge_work(spec, judge, question, pool, scope, run.db, embedder), spec.timeout_ms + spec.provider_ms, statement_ms=spec.timeout_ms)
+    run.wait()
+    _raise_what_must_be(run, strict)
+    return {j.name: j.done.value for j in run.jobs if j.kind == 'scorer' and j.status == 'success'}
+
+# %% ../nbs/14_retrieve.ipynb #b89c0c0b
+def _ready(strategy, embedder, fallback):
+    "(strategy that runs, plan of its generators, plan of its scorers, stages that tell of a fallback)"
+    try: return strategy, _plan(strategy, embedder), plan_scorers(strategy), ()
+    except SettingsError:
+        if fallback is None: raise
+    told = Stage(strategy.name, 'disabled', reason='no-service', kind='fallback'), Stage(fallback.name, 'success', reason='fallback', kind='fallback')
+    return fallback, _plan(fallback, embedder), plan_scorers(fallback), told
+
+# %% ../nbs/14_retrieve.ipynb #608783f9
 def search(db,                        # an open Database
            embedder,                  # encoder, query cache, or None for lexical strategies
            text: str,                 # the question
@@ -410,44 +491,47 @@ def search(db,                        # an open Database
            limit: int=10,             # hits; lists are never shorter than this
            timeout_ms: int|None=None, # ceiling of the whole search; the setting `timeout_ms` when None
            strict: bool=False,        # True: raise the first failure or timeout of a stage
+          fallback=None,             # strategy to run where a service of the first is not set up; None: that is an error
           ) -> Ranking:
-    "The best passages or documents for a question; raises QueryError, StrategyError, ModelMismatchError, DatabaseError"
-    return _search(*_asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict))
+    "The best passages or documents for a question; raises QueryError, StrategyError, SettingsError, ModelMismatchError, DatabaseError"
+    return _search(*_asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallback))
 
-def _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict):
+def _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallback):
     "Checked arguments of `_search`"
     query, limit, strategy, scope = clean_query(text), _check_count(limit, 'limit', 10_000), get_strategy(strategy), Scope.everything() if scope is None else scope
     if not isinstance(scope, Scope): raise ScopeError(f'a scope must be a Scope, got {type(scope).__name__}')
     ceiling = (settings().timeout_ms or 3_600_000) if timeout_ms is None else _check_count(timeout_ms, 'timeout_ms', 86_400_000)
-    return _Run(db, ceiling), embedder, query, strategy, scope, limit, strict
+    return _Run(db, ceiling), embedder, query, strategy, scope, limit, strict, None if fallback is None else get_strategy(fallback)
 
-# %% ../nbs/14_retrieve.ipynb #9f7a6fdb
-def _search(run, embedder, query, strategy, scope, limit, strict):
+# %% ../nbs/14_retrieve.ipynb #c7115f1c
+def _search(run, embedder, query, strategy, scope, limit, strict, fallback):
     "`search` after its arguments were checked"
-    plan, common = _plan(strategy, embedder), dict(query=query, strategy=strategy, scope=scope, limit=limit)
-    if scope.denied: return Ranking(trace=Trace(tuple(Stage(spec.name, 'denied', reason='scope') for spec, *_ in plan)), status='denied', **common)
+    strategy, plan, judges, told = _ready(strategy, embedder, fallback)
+    common = dict(query=query, strategy=strategy, scope=scope, limit=limit)
+    if scope.denied: return Ranking(trace=Trace((*(Stage(spec.name, 'denied', reason='scope') for spec, *_ in plan), *told)), status='denied', **common)
     try:
-        _generate(run, strategy, plan, query, scope, limit, embedder)
+        _generate(run, strategy, plan, query, scope, limit, embedder, judges)
         _raise_what_must_be(run, strict)
         lists = {j.name: j.done.value or [] for j in run.jobs if j.kind == 'generator' and j.status not in ('skipped', 'disabled')}
-        hits, pool = _with_evidence(run, strategy, plan, scope, query, limit, lists)
+        scored = _judge(run, strategy, judges, query, scope, lists, embedder, strict)
+        hits, pool = _with_evidence(run, strategy, plan + judges, scope, query, limit, lists, scored)
     finally: run.close()
-    return Ranking(tuple(hits[:limit]), _trace(run, strategy), _overall(hits, run), pool=pool, runner_up=hits[limit] if len(hits) > limit else None, matcher=_matcher(run.db, query), **common)
+    return Ranking(tuple(hits[:limit]), _trace(run, strategy, told), _overall(hits, run), pool=pool, runner_up=hits[limit] if len(hits) > limit else None, matcher=_matcher(run.db, query), **common)
 
-def _with_evidence(run, strategy, plan, scope, query, limit, lists):
+def _with_evidence(run, strategy, plan, scope, query, limit, lists, scored):
     "(hits, pool) of the lists; nothing is fetched where nothing was found"
     if not any(lists.values()): return [], ()
     names = {spec.name: gen.score_name for spec, gen, *_ in plan if gen is not None}
     budget = max(2., run.end - perf_counter())
-    job = run.start('evidence', 'evidence', _evidence_work(strategy, scope, query, limit, lists, names, run), budget*1000, deadline=perf_counter() + budget)
+    job = run.start('evidence', 'evidence', _evidence_work(strategy, scope, query, limit, lists, scored, names, run), budget*1000, deadline=perf_counter() + budget)
     run.wait()
     if job.error is not None and job.status == 'error': raise job.error
     return job.done.value or ([], ())
 
-# %% ../nbs/14_retrieve.ipynb #af7b6a8c
-async def asearch(db, embedder, text: str, *, strategy='interactive', scope: Scope|None=None, limit: int=10, timeout_ms: int|None=None, strict: bool=False) -> Ranking:
+# %% ../nbs/14_retrieve.ipynb #5c888ca4
+async def asearch(db, embedder, text: str, *, strategy='interactive', scope: Scope|None=None, limit: int=10, timeout_ms: int|None=None, strict: bool=False, fallback=None) -> Ranking:
     "`search` as a coroutine; cancelling it cancels its statements"
-    loop, args = asyncio.get_running_loop(), _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict)
+    loop, args = asyncio.get_running_loop(), _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallback)
     future = loop.create_future()
     def tell(what, value):
         if not future.done(): what(value)

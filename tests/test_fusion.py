@@ -129,4 +129,4 @@ def test_only_ratios_of_weights_matter_in_means(lists, factor):
         assert a.keys() == b.keys() and all(a[i] == pytest.approx(b[i], abs=1e-9) for i in a)
 
 
-def test_every_method_is_reachable(): assert set(FUSIONS) == {"rrf", "convex", "robust", "identity"}
+def test_every_method_is_reachable(): assert set(FUSIONS) == {"rrf", "convex", "robust", "raw-mean", "identity"}
