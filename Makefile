@@ -10,7 +10,8 @@ EXTRAS ?= dev,lab,pdf,coref
 COLBERT ?= colbert-ai>=0.2.22,<0.3
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+HERE   := $(shell pwd | cksum | cut -d' ' -f1)
+STAMP  := $(VENV)/.installed-$(HERE)# a moved folder needs a new environment
 
 .PHONY: help venv demo test lab sync notebooks unit slow hooks clean
 help:            ## this list
@@ -19,6 +20,7 @@ help:            ## this list
 venv: $(STAMP)   ## create .venv with everything the other targets need
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 10) and f"sci-rag needs Python 3.10 or newer, this is {v[0]}.{v[1]}; give another with: make venv PYTHON=python3.11")'
+	@head -3 $(BIN)/pip 2>/dev/null | grep -qF -e '$(CURDIR)/$(VENV)/' -e '$(realpath .)/$(VENV)/' || rm -rf $(VENV)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'
