@@ -430,5 +430,5 @@ def test_two_hundred_documents_take_little_longer_than_their_encoding(corpus_nam
     r = json.loads(done.stdout.strip().splitlines()[-1])
     print(r)
     assert r["counts"] == {"added": 200} and r["again"] == {"unchanged": 200}
-    assert r["self"] + 2 * r["children"] < 2, r
+    assert r["self"] + r["children"] < 2, r          # the largest child is counted with what its parent had when it forked: more than two workers have
     assert r["seconds"] <= 1.2 * r["alone"], r
