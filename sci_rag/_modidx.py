@@ -372,7 +372,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                             'sci_rag.db._lexical_unicode': ('db.html#_lexical_unicode', 'sci_rag/db.py'),
                             'sci_rag.db._migrate': ('db.html#_migrate', 'sci_rag/db.py'),
                             'sci_rag.db._migration_1': ('db.html#_migration_1', 'sci_rag/db.py'),
-                            'sci_rag.db._migration_2': ('db.html#_migration_2', 'sci_rag/db.py'),
+                            'sci_rag.db._migration_inputs': ('db.html#_migration_inputs', 'sci_rag/db.py'),
                             'sci_rag.db._parse_url': ('db.html#_parse_url', 'sci_rag/db.py'),
                             'sci_rag.db._register': ('db.html#_register', 'sci_rag/db.py'),
                             'sci_rag.db._search_path': ('db.html#_search_path', 'sci_rag/db.py'),

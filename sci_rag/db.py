@@ -168,13 +168,13 @@ def _migration_1(schema: str, config: str) -> list[str]:
 migrations = [_migration_1]
 
 # %% ../nbs/01_db.ipynb #7df0eac3
-def _migration_2(schema: str, config: str) -> list[str]:
+def _migration_inputs(schema: str, config: str) -> list[str]:
     "Inputs that were read, so that a rerun need not read them again"
     return ["""CREATE TABLE ingest_inputs (source text COLLATE "C", root text COLLATE "C", ref text COLLATE "C", digest text NOT NULL, index_hash text NOT NULL,
       facts jsonb NOT NULL, document_id text COLLATE "C" NOT NULL REFERENCES documents ON DELETE CASCADE, PRIMARY KEY (source, root, ref))""",
             'CREATE INDEX ingest_inputs_document ON ingest_inputs (document_id)']
 
-migrations.append(_migration_2)
+migrations.append(_migration_inputs)
 
 # %% ../nbs/01_db.ipynb #a59e6af5
 _needed = {'documents', 'passages', 'bm25_units', 'corpus_meta', 'schema_version'}

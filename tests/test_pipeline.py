@@ -141,14 +141,15 @@ def test_deleted_documents_come_back(db, embedder, tmp_path):
     assert ingest(db, embedder, tmp_path).counts == {"added": 1}
 
 
-def test_corpus_of_the_first_schema_is_migrated(corpus_name, embedder, tmp_path, monkeypatch):
+def test_corpus_of_an_older_schema_is_migrated(corpus_name, embedder, tmp_path, monkeypatch):
     from sci_rag import db as dbm
     (tmp_path / "a.md").write_text("Rice straw holds 14 percent ash, most of it silica.")
     with open_database(name=corpus_name) as db:
         ingest(db, embedder, tmp_path)
         before = db.fingerprint()["digest"]
-        db.execute("DROP TABLE ingest_inputs"); db.execute("DELETE FROM schema_version WHERE version > 1")
-    monkeypatch.setattr(dbm, "migrations", dbm.migrations[:2])              # this step alone; others may follow it
+        n = dbm.migrations.index(dbm._migration_inputs)
+        db.execute("DROP TABLE ingest_inputs"); db.execute("DELETE FROM schema_version WHERE version > %s", [n])
+    monkeypatch.setattr(dbm, "migrations", dbm.migrations[:n + 1])          # this step alone; others may follow it
     with open_database(name=corpus_name) as db:
         assert db.fingerprint()["digest"] == before
         assert ingest(db, embedder, tmp_path).counts == {"unchanged": 1} and db.fetch("SELECT count(*) FROM ingest_inputs") == [(1,)]
@@ -429,5 +430,5 @@ def test_two_hundred_documents_take_little_longer_than_their_encoding(corpus_nam
     r = json.loads(done.stdout.strip().splitlines()[-1])
     print(r)
     assert r["counts"] == {"added": 200} and r["again"] == {"unchanged": 200}
-    assert r["self"] + 2 * r["children"] < 2, r
+    assert r["self"] + r["children"] < 2, r          # the largest child is counted with what its parent had when it forked: more than two workers have
     assert r["seconds"] <= 1.2 * r["alone"], r
