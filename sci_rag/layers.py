@@ -336,7 +336,7 @@ top AS (SELECT document_id, min(distance) AS distance FROM found GROUP BY docume
 near AS MATERIALIZED (SELECT DISTINCT ON (f.document_id) f.id, f.document_id, f.distance FROM top JOIN found f USING (document_id, distance)
   JOIN passages p ON p.id = f.id ORDER BY f.document_id, p.ordinal)"""
 
-# %% ../nbs/11_layers.ipynb #b67d6796
+# %% ../nbs/11_layers.ipynb #eb8e3e27
 _look_far = """SELECT set_config('hnsw.ef_search', %s, true), set_config('hnsw.max_scan_tuples', %s, true),
   set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true)"""
 _look_near = "SELECT set_config('enable_seqscan', 'on', true), set_config('enable_sort', 'on', true)"
@@ -344,7 +344,7 @@ _look_near = "SELECT set_config('enable_seqscan', 'on', true), set_config('enabl
 def _hnsw(conn, scope, representation, collapse, params):
     "(rows, ef_search): eligible passages that a walk through the graph meets"
     limit, share, (condition, more) = params['limit'], max(_share(conn, scope), 1e-9), scope.sql('d')
-    ef, fetch = int(min(1000, max(450, 4*limit)/share)), 2*limit if collapse else limit
+    ef, fetch = int(min(1000, max(600, 4*limit)/share)), 2*limit if collapse else limit
     permitted = '' if scope.unrestricted else f' AND (SELECT {condition} FROM documents d WHERE d.id = p.document_id)'
     conn.execute(_look_far, (str(ef), str(int(min(10**6, max(20_000, 4*fetch/share))))))
     while True:

@@ -120,7 +120,7 @@ drawn = dict(query=st.sampled_from(QUERIES), scope=scopes, limit=st.sampled_from
 easy = dict(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
-@settings(max_examples=40, **easy)
+@settings(max_examples=25, **easy)
 @given(**drawn)
 def test_every_strategy_is_blind_to_what_is_hidden(whole, twins, query, scope, limit): check(whole, twins, query, scope, limit)
 
