@@ -176,6 +176,19 @@ def _migration_inputs(schema: str, config: str) -> list[str]:
 
 migrations.append(_migration_inputs)
 
+# %% ../nbs/01_db.ipynb #5cb64966
+def _migration_duplicates(schema: str, config: str) -> list[str]:
+    "Versions of one work; vectors of a new encoder that are not in use yet"
+    return ["""CREATE TABLE document_signatures (document_id text COLLATE "C" PRIMARY KEY REFERENCES documents ON DELETE CASCADE,
+      version int NOT NULL, basis text NOT NULL, keys bigint[] NOT NULL, group_id text COLLATE "C");
+    CREATE INDEX document_signatures_keys ON document_signatures USING gin (keys) WITH (fastupdate = off);
+    CREATE TABLE document_duplicates (a text COLLATE "C" NOT NULL REFERENCES documents ON DELETE CASCADE, b text COLLATE "C" NOT NULL REFERENCES documents
+      ON DELETE CASCADE, same bool NOT NULL, reason text NOT NULL, similarity real NOT NULL, PRIMARY KEY (a, b), CHECK (a < b));
+    CREATE INDEX document_duplicates_b ON document_duplicates (b);
+    CREATE TABLE next_embeddings (passage_id bigint PRIMARY KEY REFERENCES passages ON DELETE CASCADE, version text NOT NULL, embedding vector NOT NULL);"""]
+
+migrations.append(_migration_duplicates)
+
 # %% ../nbs/01_db.ipynb #a59e6af5
 _needed = {'documents', 'passages', 'bm25_units', 'corpus_meta', 'schema_version'}
 

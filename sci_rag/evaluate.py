@@ -208,9 +208,11 @@ def evaluate(search,                             # a corpus, or a callable (text
              before: Callable|None=None,         # called ahead of each strategy
              warmup: str|None='warm up',         # text of a search that does not count; None for no such search
              seed: int=0,                        # of all resampling
+             duplicates: str='all',              # for a corpus: qrels judge each document for itself; best: as readers search
             ) -> Evaluation:
     "Run strategies over judged queries"
     find = search.search if hasattr(search, 'search') else search
+    if hasattr(search, 'duplicates'): find = functools.partial(find, duplicates=duplicates)
     parse_metrics(metrics)
     named, judged = _named(strategies), _judged(queries, qrels)
     qrels = {q: dict(qrels[q]) for q in judged}

@@ -159,6 +159,7 @@ class Hit:
     representation: str = 'chunk'
     generators: dict = field(default_factory=dict)  # generator or scorer -> GeneratorHit, only those that found or scored it
     meaning: str = ''              # one line: what the score is
+    also_as: tuple = ()            # (document id, DOI or name, year) of other versions of this work that the caller may see
 
 # %% ../nbs/13a_ranking.ipynb #ef17a31c
 @patch(as_prop=True)
@@ -186,9 +187,14 @@ def reference(self:Hit) -> str:
     who = ' and '.join(self.authors) if len(self.authors) < 3 else f'{self.authors[0]} et al.'
     return '. '.join(filter(None, [f'{who} ({self.year})' if who and self.year else who or (str(self.year) if self.year else ''), self.title, self.journal]))
 
+@patch(as_prop=True)
+def versions(self:Hit) -> str:
+    "Other versions of the work, such as `also as: 10.1000/abc (2017)`, or nothing"
+    return 'also as: ' + '; '.join(f'{name} ({year})' if year else name for _, name, year in self.also_as) if self.also_as else ''
+
 @patch
 def __repr__(self:Hit):
-    return f'Hit {self.rank}: {self.title or self.document_id} [{self.license_class}]{" " + self.place if self.place else ""}\n  {self.score_name} {self.score:.4g}, {self.found_by}\n  {_snippet(_body(self.text), [], 160)[0]}'
+    return f'Hit {self.rank}: {self.title or self.document_id} [{self.license_class}]{" " + self.place if self.place else ""}\n  {self.score_name} {self.score:.4g}, {self.found_by}\n  {_snippet(_body(self.text), [], 160)[0]}' + (f'\n  {self.versions}' if self.also_as else '')
 
 # %% ../nbs/13a_ranking.ipynb #74106796
 _word = re.compile(r"\w+(?:[-'’./+]\w+)*")
@@ -334,7 +340,7 @@ def __repr__(self:Ranking):
     head = f'Ranking: {count} for {self.query!r} ({name})' + (f' in {scope}' if scope else '') + (f' – {lost}' if lost else '')
     if not self.hits: return f'{head}\n  {self.status}: {_why_nothing.get(self.status, "")}'
     def line(h):
-        place = ', '.join(filter(None, [h.place, 'RETRACTED' if h.is_retracted else '']))
+        place = ', '.join(filter(None, [h.place, 'RETRACTED' if h.is_retracted else '', h.versions]))
         return f'{h.rank:3} {h.score:.4f} {h.title or h.document_id} [{h.license_class}]{" " + place if place else ""}\n    {h.found_by}: ' + ' '.join(_snippet(_body(h.text), [], 100)[0].split())
     return '\n'.join([head, *(line(h) for h in self.hits[:20])] + ([f'  … {len(self) - 20} more'] if len(self) > 20 else []))
 
@@ -373,7 +379,7 @@ def _title(hit):
 
 def _place(hit):
     "Section path and page, muted"
-    place = ', '.join(filter(None, [hit.place, 'table' if hit.is_table else '']))
+    place = ', '.join(filter(None, [hit.place, 'table' if hit.is_table else '', hit.versions]))
     return f'<div style="opacity:.72;font-size:.9em">{html_escape(place)}</div>' if place else ''
 
 def _details(short, full, style=''):

@@ -8,11 +8,13 @@ __all__ = ['clean_query', 'search', 'asearch']
 # %% ../nbs/14_retrieve.ipynb #a7b7f11d
 import asyncio, atexit, inspect, math, queue, re, threading, unicodedata, weakref
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from time import perf_counter
 import psycopg
 from fastcore.basics import patch
 from . import layers, vectorchord
 from .core import CorpusError, DatabaseError, ModelMismatchError, ParameterError, QueryError, SchemaError, ScopeError, SettingsError, StrategyError, settings, suggest
+from .duplicates import best_versions, versions
 from .pool import as_list, fuse_pool, gather, places, plan_scorers
 from .ranking import GeneratorHit, Hit, Pooled, Ranking, Stage, Trace, match_by_beginning
 from .scope import Scope
@@ -132,7 +134,8 @@ def reap(self:_Job, db):
 # %% ../nbs/14_retrieve.ipynb #f59bd77f
 class _Run:
     "The stages of one search"
-    def __init__(self, db, ceiling_ms):
+    def __init__(self, db, ceiling_ms, duplicates='best'):
+        self.duplicates = duplicates
         self.db, self.t0, self.inbox, self.jobs, self.cancelled = db, perf_counter(), queue.SimpleQueue(), [], threading.Event()
         self.told, self.fused, self.pooled, self.end = set(), None, None, self.t0 + ceiling_ms/1000
     def start(self, name, kind, work, budget_ms, **kwargs):
@@ -346,10 +349,22 @@ def _evidence_work(strategy, scope, query, limit, lists, scored, names, run):
             t = perf_counter()
             order = (lambda k: (keys[k][3], *keys[k][1:3])) if strategy.pool else (lambda k: keys[k][:3])
             fused, method, by = fuse_pool(strategy, {n: seen[n] for n in lists}, {n: seen[n] for n in scored}, order)
-            run.fused, at = (t, perf_counter(), len(fused)), places(seen, tied=scored)
+            run.fused, at, found = (t, perf_counter(), len(fused)), places(seen, tied=scored), len(fused)
+            others = versions(conn, {keys[f.id][3] for f in fused}, scope) if run.duplicates == 'best' and fused else {}
+            fused = best_versions(fused, lambda f: keys[f.id][3], others)
             hits = _hits(conn, strategy, method, by, scope, query, fused[:limit + 1], keys, at, names) if fused else []
-        return _Done((hits, _pool(fused, keys, at)), min(limit, len(hits)))
+            hits = _with_versions(conn, hits, others, scope)
+        return _Done((hits, _pool(fused, keys, at)), min(limit, len(hits)), {'versions': found - len(fused)} if others else {})
     return work
+
+_version_sql = """SELECT d.id, coalesce(nullif(d.doi, ''), nullif(d.source_ref, ''), d.id), d.year FROM documents d
+  WHERE d.id = ANY(%(documents)s) AND ({scope}) ORDER BY d.content_hash"""
+
+def _with_versions(conn, hits, others, scope):
+    "Hits that name the other versions of their works"
+    if not (ids := sorted({i for h in hits for i in others.get(h.document_id, ())})): return hits
+    rows = conn.execute(*_in_scope(_version_sql, scope, documents=ids)).fetchall()
+    return [replace(h, also_as=tuple(r for r in rows if r[0] in others.get(h.document_id, ()))) for h in hits]
 
 def _pool(fused, keys, at):
     "The whole fused list with each item's places"
@@ -492,16 +507,18 @@ def search(db,                        # an open Database
            timeout_ms: int|None=None, # ceiling of the whole search; the setting `timeout_ms` when None
            strict: bool=False,        # True: raise the first failure or timeout of a stage
           fallback=None,             # strategy to run where a service of the first is not set up; None: that is an error
+          duplicates: str='best',    # best: of versions of one work only the best-ranked counts; all: each document for itself
           ) -> Ranking:
     "The best passages or documents for a question; raises QueryError, StrategyError, SettingsError, ModelMismatchError, DatabaseError"
-    return _search(*_asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallback))
+    return _search(*_asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallback, duplicates))
 
-def _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallback):
+def _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallback, duplicates):
     "Checked arguments of `_search`"
     query, limit, strategy, scope = clean_query(text), _check_count(limit, 'limit', 10_000), get_strategy(strategy), Scope.everything() if scope is None else scope
     if not isinstance(scope, Scope): raise ScopeError(f'a scope must be a Scope, got {type(scope).__name__}')
     ceiling = (settings().timeout_ms or 3_600_000) if timeout_ms is None else _check_count(timeout_ms, 'timeout_ms', 86_400_000)
-    return _Run(db, ceiling), embedder, query, strategy, scope, limit, strict, None if fallback is None else get_strategy(fallback)
+    if duplicates not in ('best', 'all'): raise ParameterError(f"duplicates must be best or all, got {duplicates!r}")
+    return _Run(db, ceiling, duplicates), embedder, query, strategy, scope, limit, strict, None if fallback is None else get_strategy(fallback)
 
 # %% ../nbs/14_retrieve.ipynb #c7115f1c
 def _search(run, embedder, query, strategy, scope, limit, strict, fallback):
@@ -529,9 +546,9 @@ def _with_evidence(run, strategy, plan, scope, query, limit, lists, scored):
     return job.done.value or ([], ())
 
 # %% ../nbs/14_retrieve.ipynb #5c888ca4
-async def asearch(db, embedder, text: str, *, strategy='interactive', scope: Scope|None=None, limit: int=10, timeout_ms: int|None=None, strict: bool=False, fallback=None) -> Ranking:
+async def asearch(db, embedder, text: str, *, strategy='interactive', scope: Scope|None=None, limit: int=10, timeout_ms: int|None=None, strict: bool=False, fallback=None, duplicates: str='best') -> Ranking:
     "`search` as a coroutine; cancelling it cancels its statements"
-    loop, args = asyncio.get_running_loop(), _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallback)
+    loop, args = asyncio.get_running_loop(), _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallback, duplicates)
     future = loop.create_future()
     def tell(what, value):
         if not future.done(): what(value)
