@@ -242,7 +242,7 @@ register_scorer(Scorer('rerank', score_rerank, 'relevance', check=_has_reranker)
 def score_token_maxsim(conn, question: Question, pool: Pool, scope: Scope, *,
                        representation: str='chunk',  # whose token vectors are compared
                       ) -> Scores:
-    "Mean over the question's tokens of the best cosine with a token of the document"
+    "Sum over the question's tokens of the best likeness with a token of the document"
     tokens, ids = question.tokens(), permitted(conn, pool, scope)
     from sci_rag.tokens import maxsim
     found = maxsim(conn, tokens, ids, representation)
