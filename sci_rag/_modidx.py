@@ -282,6 +282,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'sci_rag.corpus._Lazy': ('corpus.html#_lazy', 'sci_rag/corpus.py'),
                                 'sci_rag.corpus._Lazy.__init__': ('corpus.html#_lazy.__init__', 'sci_rag/corpus.py'),
                                 'sci_rag.corpus._Lazy.encode': ('corpus.html#_lazy.encode', 'sci_rag/corpus.py'),
+                                'sci_rag.corpus._Lazy.encode_query_tokens': ('corpus.html#_lazy.encode_query_tokens', 'sci_rag/corpus.py'),
                                 'sci_rag.corpus._Lazy.load': ('corpus.html#_lazy.load', 'sci_rag/corpus.py'),
                                 'sci_rag.corpus._bound': ('corpus.html#_bound', 'sci_rag/corpus.py'),
                                 'sci_rag.corpus._command': ('corpus.html#_command', 'sci_rag/corpus.py'),

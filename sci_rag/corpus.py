@@ -152,6 +152,7 @@ class _Lazy:
     embedder = property(lambda self: self.corpus.embedder)
     def load(self): getattr(self.embedder, 'load', lambda: None)()
     def encode(self, text, on_overflow='truncate'): return self.corpus.queries.encode(text, on_overflow=on_overflow)
+    def encode_query_tokens(self, text, on_overflow='truncate'): return self.corpus.queries.encode_query_tokens(text, on_overflow=on_overflow)
 
 @patch
 def search(self: Corpus,

@@ -29,10 +29,10 @@ def best_view_of(conn, query: Query, scope: Scope, limit: int, *,
 
 register_generator(Generator('best-view', best_view_of, unit='document', needs_vector=True, score_name='cosine'), replace=True);
 
-# %% ../nbs/13b_named.ipynb #160ecd48
+# %% ../nbs/13b_named.ipynb #2c0fd7de
 _views = {'title': 'title', 'token-window': 'token-window', 'sentence-pack': 'sentence-pack', 'coref-aware-pack': 'coref-aware-pack',
           'coref-interval-pack': 'coref-interval-pack', 'coref-propn': 'coref-propn-sentence', 'coref-nominal': 'coref-nominal-sentence',
-          'coref-nominal-dp-minilm': 'coref-nominal-dp-minilm', 'whole': 'whole'}
+          'coref-nominal-dp-minilm': 'coref-nominal-dp-minilm', 'chunk': 'chunk'}
 _coref_max = ('coref-propn-sentence', 'coref-nominal-sentence')
 
 def channel(name: str) -> GeneratorSpec:  # bm25, keyword, coref-max, or the short name of a view
@@ -43,7 +43,7 @@ def channel(name: str) -> GeneratorSpec:  # bm25, keyword, coref-max, or the sho
     if name == 'coref-max': return GeneratorSpec(name, 'best-view', params={'representations': _coref_max}, **common)
     return GeneratorSpec(name, 'vector', params={'representation': _views[name], 'collapse': 'document'}, **common)
 
-# %% ../nbs/13b_named.ipynb #2711387b
+# %% ../nbs/13b_named.ipynb #4b806a93
 _roles = {'colbert': 120_000, 'msmarco': 120_000, 'rankzephyr': 300_000}   # patience with the service, ms
 
 def judge(name: str) -> ScorerSpec:   # a channel, a role, role-content, or token-maxsim
@@ -52,7 +52,7 @@ def judge(name: str) -> ScorerSpec:   # a channel, a role, role-content, or toke
     if role in _roles:
         reads = dict(representation='coref-nominal-dp-colbert', aggregation='max') if role != name else dict(representation='document')
         return ScorerSpec(name, 'rerank', timeout_ms=20_000, provider_ms=_roles[role], params={'reranker': role, **reads})
-    if name == 'token-maxsim': return ScorerSpec(name, timeout_ms=20_000)
+    if name == 'token-maxsim': return ScorerSpec(name, timeout_ms=20_000, params={'representation': 'chunk'})
     if name == 'bm25': return ScorerSpec('bm25-score', 'bm25', timeout_ms=20_000, params={'k1': 1.5, 'b': .75})
     return ScorerSpec(f'{name}-score', 'vector', timeout_ms=20_000, params={'representation': _coref_max if name == 'coref-max' else _views[name]})
 
@@ -98,8 +98,8 @@ def named(name: str, channels: Sequence[str], scorers: Sequence[str], fusion: st
 for _row in PUBLISHED:
     if _row[0] not in ('keyword', 'bm25'): register(named(*_row))      # these two are there already
 
-# %% ../nbs/13b_named.ipynb #6f7383a1
-OURS = [('convex-token-maxsim', ('bm25', 'whole', 'coref-propn'), ('bm25', 'whole', 'coref-propn', 'token-maxsim'), 'convex', 'BM25, whole document, best sentence and token MaxSim, no service')]
+# %% ../nbs/13b_named.ipynb #75c3c7a4
+OURS = [('convex-token-maxsim', ('bm25', 'chunk'), ('bm25', 'chunk', 'coref-propn', 'token-maxsim'), 'convex', 'BM25, best chunk, best sentence and token MaxSim, no service')]
 
 for _row in OURS: register(named(*_row))
 

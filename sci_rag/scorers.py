@@ -6,14 +6,14 @@
 __all__ = ['SCORERS', 'MOST_CHARACTERS', 'Pool', 'Question', 'Scores', 'Scorer', 'register_scorer', 'scorer', 'score_bm25',
            'check_views', 'score_vector', 'permitted', 'best_view', 'score_rerank', 'score_token_maxsim', 'scorers']
 
-# %% ../nbs/12c_scorers.ipynb #431fb851
+# %% ../nbs/12c_scorers.ipynb #71cb713b
 import inspect, math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 import numpy as np, psycopg
 from fastcore.basics import patch
 from .core import ModelMismatchError, ParameterError, ScopeError, StrategyError, suggest
-from .layers import Query, _counted, _factors, _number, _pool as _scored, _representation
+from .layers import Query, _counted, _factors, _number, _pool as _units_scored, _representation
 from .lexical import query_text
 from .scope import Scope
 
@@ -115,11 +115,11 @@ def scorer(name: str):
     if name not in SCORERS: raise StrategyError(f'unknown scorer {name!r}', hint=suggest(str(name), SCORERS, 'Registered'))
     return SCORERS[name]
 
-# %% ../nbs/12c_scorers.ipynb #2ed11010
+# %% ../nbs/12c_scorers.ipynb #79b0b596
 _bm25_pool = f"""{_factors},
 wanted AS MATERIALIZED (SELECT u.id AS unit_id, {{key}} AS key, u.passage_id FROM bm25_units u JOIN documents d ON d.id = u.document_id
   WHERE u.level = %(level)s AND {{key}} = ANY(%(ids)s) AND {{scope}}),
-summed AS ({_scored} WHERE h.unit_id IN (SELECT unit_id FROM wanted) GROUP BY h.unit_id)
+summed AS ({_units_scored} WHERE h.unit_id IN (SELECT unit_id FROM wanted) GROUP BY h.unit_id)
 SELECT wanted.key, coalesce(summed.score, 0)/1e9::float8, wanted.passage_id, stats.n FROM stats, wanted LEFT JOIN summed USING (unit_id)"""
 
 def score_bm25(conn, question: Query, pool: Pool, scope: Scope, *,
@@ -242,7 +242,7 @@ register_scorer(Scorer('rerank', score_rerank, 'relevance', check=_has_reranker)
 def score_token_maxsim(conn, question: Question, pool: Pool, scope: Scope, *,
                        representation: str='chunk',  # whose token vectors are compared
                       ) -> Scores:
-    "Mean over the question's tokens of the best cosine with a token of the document"
+    "Sum over the question's tokens of the best likeness with a token of the document"
     tokens, ids = question.tokens(), permitted(conn, pool, scope)
     from sci_rag.tokens import maxsim
     found = maxsim(conn, tokens, ids, representation)

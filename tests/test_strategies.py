@@ -350,3 +350,19 @@ def test_without_an_encoder_the_lexical_half_answers(db):
 def test_specs_of_channels_and_judges():
     assert channel("coref-max").generator == "best-view" and judge("coref-max").params["representation"] == ("coref-propn-sentence", "coref-nominal-sentence")
     assert judge("colbert-content").params["representation"] == "coref-nominal-dp-colbert" and judge("rankzephyr").provider_ms == 300_000
+
+
+# ---------------------------------------------------------------- the report
+
+@pytest.mark.slow
+def test_the_strategy_ablation_lands_a_report_of_the_demo(tmp_path):
+    import nbformat
+    from pathlib import Path
+    from sci_rag.report import ablate, read_report
+    notebook = Path(__file__).parent.parent / "nbs/ablations/strategy_ablation.ipynb"
+    some = ["interactive", "bm25", "bm25-token-window-rrf", "coref-max", "pooled-coref-interval-pack-rrf", "pooled-coref-interval-content-max-colbert", "convex-token-maxsim"]
+    folder = ablate(notebook, dict(embedder="hashing", strategies=some, max_queries=4, fresh=True), out=tmp_path / "runs", name="s")
+    manifest, df = read_report(folder)
+    assert set(df.strategy) == {*some[:5], "surrogate: pooled-coref-interval-content-max-colbert", "convex-token-maxsim"} and not df.degraded.any()
+    shown = "\n".join(o.get("data", {}).get("text/plain", "") + o.get("text", "") for c in nbformat.read(folder / "report.ipynb", 4).cells for o in c.get("outputs", []))
+    assert "token vectors" in shown and "distinct texts alone" in shown and "coref-nominal-dp-colbert" in shown and manifest["evaluation"]["costs"]
