@@ -34,7 +34,7 @@ def db(corpus_name):
 
 
 def models(db): return {r[0] for r in db.fetch("SELECT DISTINCT embedding_version FROM passages")}
-def hnsw(db): return [r[0] for r in db.fetch("SELECT indexname FROM pg_indexes WHERE schemaname = %s AND indexdef LIKE '%%hnsw%%'", [db.schema])]
+def hnsw(db): return [r[0] for r in db.fetch("SELECT c.relname FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE a.amname = 'hnsw' AND c.relnamespace = to_regnamespace(%s)", [db.schema])]
 def found(db, e, **kw): return [h.document_id for h in search(db, e, "straw lot 7 ash", strategy="vector", strict=True, **kw)]
 
 
