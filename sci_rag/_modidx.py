@@ -1667,6 +1667,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'sci_rag.tokens.TokenPlan.wanted': ('tokens.html#tokenplan.wanted', 'sci_rag/tokens.py'),
                                 'sci_rag.tokens.TokenProjection': ('tokens.html#tokenprojection', 'sci_rag/tokens.py'),
                                 'sci_rag.tokens.TokenProjection.__repr__': ('tokens.html#tokenprojection.__repr__', 'sci_rag/tokens.py'),
+                                'sci_rag.tokens.TokenProjection.columns': ('tokens.html#tokenprojection.columns', 'sci_rag/tokens.py'),
                                 'sci_rag.tokens.TokenProjection.dims': ('tokens.html#tokenprojection.dims', 'sci_rag/tokens.py'),
                                 'sci_rag.tokens.TokenProjection.pack': ('tokens.html#tokenprojection.pack', 'sci_rag/tokens.py'),
                                 'sci_rag.tokens.TokenProjection.project': ('tokens.html#tokenprojection.project', 'sci_rag/tokens.py'),

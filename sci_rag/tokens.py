@@ -47,11 +47,12 @@ def exact_maxsim(query,                   # token vectors of the query (n, width
     likeness = unit(np.concatenate(passages)) @ unit(query).T
     return np.array([math.fsum(row) for row in best_matches(likeness, np.cumsum([0, *lengths[:-1]])).tolist()])
 
-# %% ../nbs/07b_tokens.ipynb #b6921603
+# %% ../nbs/07b_tokens.ipynb #9d4b904a
 @dataclass(frozen=True)
 class TokenProjection:
     "What brings the token vectors of one encoder to fewer dimensions"
     model: str           # version of the encoder
+    mean: np.ndarray     # float32 (width,), what all token vectors share
     matrix: np.ndarray   # float32 (width, dims), orthonormal columns
     recipe: str          # how the matrix was found
 
@@ -60,24 +61,30 @@ class TokenProjection:
     @property
     def width(self) -> int: return self.matrix.shape[0]
     @cached_property
+    def columns(self) -> bytes:
+        "Mean and matrix as they are stored, side by side"
+        return np.column_stack([self.mean, self.matrix]).astype('<f4').tobytes()
+    @cached_property
     def version(self) -> str:
         "Identity of the numbers and of the encoder they are for"
-        return f'{self.recipe}:{self.dims}:{digest([self.model, sha256(np.ascontiguousarray(self.matrix, "<f4").tobytes())])[:16]}'
+        return f'{self.recipe}:{self.dims}:{digest([self.model, sha256(self.columns)])[:16]}'
     def __repr__(self): return f'TokenProjection({self.width} -> {self.dims})'
 
-# %% ../nbs/07b_tokens.ipynb #fe93a923
-def moments(tokens) -> np.ndarray:  # float64 (width, width)
-    "Sum of the outer products of token vectors of length 1"
+# %% ../nbs/07b_tokens.ipynb #8a81dada
+def moments(tokens) -> np.ndarray:  # float64 (1 + width, width)
+    "Sum of token vectors of length 1, and below it the sum of their outer products, whose trace is their number"
     t = unit(tokens).astype(np.float64)
-    return t.T @ t
+    return np.vstack([t.sum(0), t.T @ t])
 
-def principal(second: np.ndarray,  # sum of outer products (width, width)
-             ) -> tuple[np.ndarray, np.ndarray]:  # axes float32 (width, width), most important first; their shares of the squared length
-    "Principal axes about the origin: likeness is a product of vectors, not of their deviations from a mean"
-    values, axes = np.linalg.eigh(second)
+def principal(found: np.ndarray,  # as `moments` gives it, or a sum of such
+             ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # mean (width,); axes (width, width), most important first; their shares of the variance
+    "Mean and principal axes of token vectors"
+    n = max(np.trace(found[1:]), 1e-300)
+    mean = found[0]/n
+    values, axes = np.linalg.eigh(found[1:]/n - np.outer(mean, mean))
     axes, values = axes[:, ::-1], np.maximum(values[::-1], 0)
     signs = np.where(axes[abs(axes).argmax(0), np.arange(axes.shape[1])] < 0, -1, 1)   # an axis has no direction of its own: its largest part is made positive
-    return np.ascontiguousarray(axes*signs, dtype=np.float32), values/max(values.sum(), 1e-300)
+    return mean.astype(np.float32), np.ascontiguousarray(axes*signs, dtype=np.float32), values/max(values.sum(), 1e-300)
 
 # %% ../nbs/07b_tokens.ipynb #436d28c0
 RECIPE = 'sample-1'   # changes when the sample or the fit does
@@ -92,9 +99,9 @@ def sample_texts(embedder,       # an encoder; its tokenizer gives the words
     words = sorted({w for p in pieces if (w := p.lstrip('\u2581\u0120')).isalnum() and len(w) > 2})
     return [' '.join(words[int(sha256(f'{i} {j}')[:12], 16) % len(words)] for j in range(length)) for i in range(n)]
 
-# %% ../nbs/07b_tokens.ipynb #84e801d9
+# %% ../nbs/07b_tokens.ipynb #8162f1f1
 def _gather(embedder, texts):
-    "Second moments of the token vectors of some texts; summed in the order of the texts"
+    "Moments of the token vectors of some texts; summed in the order of the texts"
     kept, texts = {}, list(dict.fromkeys(texts))
     embedder.encode_with_tokens(texts, lambda text, matrix: kept.update({text: moments(matrix)}), on_overflow='truncate', progress=False)
     return sum(kept[t] for t in texts)
@@ -104,15 +111,15 @@ def _prior(embedder):
     path = Path(settings().data_dir)/'projections'/f'{digest([RECIPE, embedder.version])[:16]}.npy'
     try: found = np.load(path)
     except (OSError, ValueError): found = None
-    if found is not None and found.dtype == np.float64 and found.ndim == 2 and found.shape[0] == found.shape[1] and np.isfinite(found).all(): return found
+    if found is not None and found.dtype == np.float64 and found.ndim == 2 and found.shape[0] == found.shape[1] + 1 and np.isfinite(found).all(): return found
     found = _gather(embedder, sample_texts(embedder))
-    found /= np.trace(found)
+    found /= np.trace(found[1:])
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix='.npy', delete=False) as f: np.save(f, found)
     os.replace(f.name, path)
     return found
 
-# %% ../nbs/07b_tokens.ipynb #9cd6b5bb
+# %% ../nbs/07b_tokens.ipynb #f9f1fedc
 PRIOR = 2000      # tokens of a sample that the vocabulary counts for
 
 def fit_projection(embedder,                 # an encoder that gives token vectors
@@ -120,13 +127,14 @@ def fit_projection(embedder,                 # an encoder that gives token vecto
                    texts: Sequence[str]=(),  # some passages of the corpus
                   ) -> TokenProjection:
     "A projection for an encoder and a kind of text; the same texts give the same numbers"
-    second = PRIOR*_prior(embedder)
-    if isinstance(dims, bool) or not isinstance(dims, int) or not 1 <= dims <= len(second):
-        raise ParameterError(f'dims must be a whole number from 1 to {len(second)}, the width of the token vectors, got {dims!r}', 'tokens')
-    if len(texts): second = second + _gather(embedder, texts)
-    return TokenProjection(embedder.version, np.ascontiguousarray(principal(second)[0][:, :dims]), RECIPE)
+    found = PRIOR*_prior(embedder)
+    if isinstance(dims, bool) or not isinstance(dims, int) or not 1 <= dims < len(found):
+        raise ParameterError(f'dims must be a whole number from 1 to {len(found) - 1}, the width of the token vectors, got {dims!r}', 'tokens')
+    if len(texts): found = found + _gather(embedder, texts)
+    mean, axes, _ = principal(found)
+    return TokenProjection(embedder.version, mean, np.ascontiguousarray(axes[:, :dims]), RECIPE)
 
-# %% ../nbs/07b_tokens.ipynb #2ba03f04
+# %% ../nbs/07b_tokens.ipynb #4cffeb47
 class Packed(NamedTuple):
     "Compressed token vectors of one passage"
     tokens: int     # rows
@@ -135,10 +143,10 @@ class Packed(NamedTuple):
 
 @patch
 def project(self: TokenProjection, tokens) -> np.ndarray:  # float32 (tokens, dims)
-    "Token vectors, brought to length 1 and then to fewer dimensions"
+    "Token vectors in fewer dimensions: length 1, mean subtracted, projected, length 1 again"
     if (t := unit(tokens)).shape[1] != self.width:
         raise ModelMismatchError(f'token vectors of width {t.shape[1]} were given, the corpus keeps those of an encoder of width {self.width}', self.model)
-    return t @ self.matrix
+    return unit((t - self.mean) @ self.matrix)
 
 @patch
 def pack(self: TokenProjection, tokens) -> Packed:
@@ -189,7 +197,7 @@ def packed_maxsim(query: QueryCodes,           # the query
         at = end
     return np.array(out)
 
-# %% ../nbs/07b_tokens.ipynb #8391279b
+# %% ../nbs/07b_tokens.ipynb #8112ebdf
 def corpus_projection(db,               # a Database
                       embedder,         # an encoder that gives token vectors
                       dims: int=64,     # dimensions kept
@@ -204,12 +212,13 @@ def corpus_projection(db,               # a Database
             conn.execute('LOCK TABLE token_projections IN SHARE ROW EXCLUSIVE MODE')     # two processes that begin at once agree on one
             if not conn.execute(find, asked).fetchall():
                 conn.execute('INSERT INTO token_projections VALUES (%s, %s, %s, %s, %s, %s)',
-                             (p.version, p.model, p.width, p.dims, p.matrix.astype('<f4').tobytes(), Jsonb(dict(recipe=p.recipe))))
+                             (p.version, p.model, p.width, p.dims, p.columns, Jsonb(dict(recipe=p.recipe))))
         rows = db.fetch(find, asked)
     return _from_row(embedder.version, *rows[0], RECIPE)
 
 def _from_row(model, matrix, width, recipe):
-    return TokenProjection(model, np.frombuffer(matrix, '<f4').reshape(width, -1).astype(np.float32), recipe)
+    m = np.frombuffer(matrix, '<f4').reshape(width, -1).astype(np.float32)
+    return TokenProjection(model, m[:, 0].copy(), np.ascontiguousarray(m[:, 1:]), recipe)
 
 # %% ../nbs/07b_tokens.ipynb #b17da949
 @dataclass(frozen=True)
