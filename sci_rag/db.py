@@ -198,11 +198,11 @@ CREATE TABLE token_vectors (
 ALTER TABLE token_vectors ALTER COLUMN codes SET STORAGE EXTERNAL, ALTER COLUMN scales SET STORAGE EXTERNAL;
 """
 
-def _migration_3(schema: str, config: str) -> list[str]:
+def _migration_tokens(schema: str, config: str) -> list[str]:
     "Token vectors for late interaction"
     return [_tokens]
 
-migrations.append(_migration_3)
+migrations.append(_migration_tokens)
 
 # %% ../nbs/01_db.ipynb #c1af6e5f
 _needed = {'documents', 'passages', 'bm25_units', 'corpus_meta', 'schema_version'}

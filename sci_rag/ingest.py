@@ -20,11 +20,7 @@ from psycopg.errors import DeadlockDetected, ForeignKeyViolation
 from psycopg.types.json import Jsonb
 from .blocks import storable_value
 from .chunker import ChunkParams
-<<<<<<< HEAD
-from .core import DatabaseError, ModelMismatchError, ParameterError, html_escape, progress, settings
-=======
-from .core import DatabaseError, ParameterError, SciRagError, html_escape, progress, settings
->>>>>>> e9d0b0b (Ingest keeps token vectors of chosen representations, out of the one encoder pass)
+from .core import DatabaseError, ModelMismatchError, ParameterError, SciRagError, html_escape, progress, settings
 from .db import Database
 from .duplicates import link_duplicates
 from .embed import Embedder, cpu_count
