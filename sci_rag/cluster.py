@@ -87,7 +87,7 @@ def prepare_batch(job: Job, batch: list, version: str, timeout: float=0, memory:
         except Exception as e: p = Refused(doc, why(e), p.seconds)
         p.doc = replace(p.doc, path=doc.path)
         out.append(p)
-    if fresh := [p for p in out if isinstance(p, Prepared)]: encode(fresh, embedder)
+    if fresh := [p for p in out if isinstance(p, Prepared)]: encode(fresh, embedder, job.tokens)
     return out
 
 # %% ../nbs/08d_cluster.ipynb #1497e781

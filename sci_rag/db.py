@@ -159,7 +159,7 @@ CREATE INDEX kg_relationships_target ON kg_relationships (target_id);
 CREATE INDEX kg_relationships_passage ON kg_relationships (passage_id);
 """
 
-# %% ../nbs/01_db.ipynb #16224830
+# %% ../nbs/01_db.ipynb #d30a9eb1
 def _migration_1(schema: str, config: str) -> list[str]:
     "The first schema"
     fill = lambda text: text.replace('{schema}', f'"{schema}"').replace('{config}', config)
@@ -189,10 +189,25 @@ def _migration_duplicates(schema: str, config: str) -> list[str]:
 
 migrations.append(_migration_duplicates)
 
-# %% ../nbs/01_db.ipynb #a59e6af5
+# %% ../nbs/01_db.ipynb #395e3bbd
+_tokens = """CREATE TABLE token_projections (version text COLLATE "C" PRIMARY KEY, model text NOT NULL, width int NOT NULL, dims int NOT NULL,
+  matrix bytea NOT NULL, facts jsonb NOT NULL DEFAULT '{}');
+CREATE TABLE token_vectors (
+  passage_id bigint PRIMARY KEY REFERENCES passages ON DELETE CASCADE, projection text COLLATE "C" NOT NULL REFERENCES token_projections,
+  tokens int NOT NULL, codes bytea NOT NULL, scales bytea NOT NULL);
+ALTER TABLE token_vectors ALTER COLUMN codes SET STORAGE EXTERNAL, ALTER COLUMN scales SET STORAGE EXTERNAL;
+"""
+
+def _migration_tokens(schema: str, config: str) -> list[str]:
+    "Token vectors for late interaction"
+    return [_tokens]
+
+migrations.append(_migration_tokens)
+
+# %% ../nbs/01_db.ipynb #c1af6e5f
 _needed = {'documents', 'passages', 'bm25_units', 'corpus_meta', 'schema_version'}
 
-# %% ../nbs/01_db.ipynb #ce2fce45
+# %% ../nbs/01_db.ipynb #19904edd
 def _version(conn, schema: str) -> int|None:
     "The version of this corpus; None: the schema is absent or empty"
     tables = {r[0] for r in conn.execute("SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind IN ('r', 'p', 'v')", (f'"{schema}"',))}
@@ -208,10 +223,10 @@ def _version(conn, schema: str) -> int|None:
         raise SchemaError(f'the corpus is incomplete: {", ".join(sorted(missing))} missing', schema, 'Restore a dump, or drop it and ingest again; nothing was changed')
     return found
 
-# %% ../nbs/01_db.ipynb #5c84ef8a
+# %% ../nbs/01_db.ipynb #2ac03394
 _lock_key = 0x5C14A6   # any number, the same in all processes
 
-# %% ../nbs/01_db.ipynb #61d6eb2a
+# %% ../nbs/01_db.ipynb #639f877c
 def _migrate(conn, schema: str, config: str):
     "Bring the corpus to the newest version"
     if _version(conn, schema) == len(migrations): return
@@ -227,13 +242,13 @@ def _migrate(conn, schema: str, config: str):
             conn.execute('INSERT INTO schema_version (version) VALUES (%s)', (n,))
         if have == 0: conn.execute('INSERT INTO corpus_meta VALUES (%s, %s)', ('text_search_config', Jsonb(config)))
 
-# %% ../nbs/01_db.ipynb #04f29958
+# %% ../nbs/01_db.ipynb #bb0fe678
 def _check_config(conn, config: str):
     "The text-search configuration must be one that PostgreSQL has"
     known = [r[0] for r in conn.execute("SELECT cfgname FROM pg_ts_config WHERE cfgnamespace = 'pg_catalog'::regnamespace")]
     if config not in known: raise SettingsError(f'PostgreSQL has no text-search configuration {config!r}', 'text_search_config', suggest(config, known))
 
-# %% ../nbs/01_db.ipynb #5cefe22e
+# %% ../nbs/01_db.ipynb #5826f819
 def _extensions(conn):
     "Create pgvector (needed) and pg_trgm, unaccent (where they can be had)"
     encoding, number = conn.execute("SELECT current_setting('server_encoding'), current_setting('server_version_num')::int").fetchone()
@@ -249,18 +264,18 @@ def _extensions(conn):
     version = conn.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()[0]
     if tuple(map(int, version.split('.')[:2])) < (0, 8): raise SchemaError(f'pgvector {version} is too old', hint='Install 0.8 or newer and run: ALTER EXTENSION vector UPDATE')
 
-# %% ../nbs/01_db.ipynb #58c41ad6
+# %% ../nbs/01_db.ipynb #6a212706
 def _search_path(conn, schema: str) -> str:
     "Where names are looked up: the corpus, then public, then wherever pgvector was put"
     row = conn.execute("SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'vector'").fetchone()
     return ', '.join(dict.fromkeys([f'"{schema}"', '"public"', *([f'"{row[0]}"'] if row else [])]))
 
-# %% ../nbs/01_db.ipynb #5a30f3c2
+# %% ../nbs/01_db.ipynb #8c4ceba6
 class Secret(str):
     "A text whose repr hides a password"
     def __repr__(self): return repr(redact(str(self)))
 
-# %% ../nbs/01_db.ipynb #a0153648
+# %% ../nbs/01_db.ipynb #d1b2c52b
 def _parse_url(url: str) -> dict:
     "Connection parameters of a URL or key=value text; the text never gets into an error"
     try: given = conninfo_to_dict(url)
@@ -269,11 +284,11 @@ def _parse_url(url: str) -> dict:
         raise DatabaseError('this is not a PostgreSQL address', 'database_url', 'It looks like postgresql://user@host:5432/database; the password goes into PGPASSWORD')
     return {'application_name': 'sci-rag', 'connect_timeout': 10, **given}
 
-# %% ../nbs/01_db.ipynb #4ad4b408
+# %% ../nbs/01_db.ipynb #2e261db6
 _hints = {'password|authentication|role ': 'Check user and password (PGPASSWORD)', 'does not exist': 'Create the database first: createdb',
           'too many|connection slots': 'Lower pool_size, or raise max_connections of the server'}
 
-# %% ../nbs/01_db.ipynb #704890ba
+# %% ../nbs/01_db.ipynb #82f96709
 def _failure(e: Exception, given: dict) -> DatabaseError:
     "What to tell when no connection can be had"
     text = ' '.join(str(e).split())[:400] or type(e).__name__
@@ -281,7 +296,7 @@ def _failure(e: Exception, given: dict) -> DatabaseError:
     hint = next((h for p, h in _hints.items() if re.search(p, text)), 'Start the server, or check host and port; without database_url the embedded server is used')
     return DatabaseError(f'the database cannot be reached: {text}', f"{given.get('host', 'localhost')}:{given.get('port', 5432)}/{given.get('dbname', '')}", hint)
 
-# %% ../nbs/01_db.ipynb #f3f3a89d
+# %% ../nbs/01_db.ipynb #2d3c3ded
 def _connect(given, timeout: float=10.):
     "A connection; a server that is starting or recovering is waited for, our own in any state"
     until = time.monotonic() + timeout
@@ -293,7 +308,7 @@ def _connect(given, timeout: float=10.):
             if time.monotonic() > until or not passing: raise _failure(e, params) from None
         time.sleep(.1)
 
-# %% ../nbs/01_db.ipynb #cbb84f47
+# %% ../nbs/01_db.ipynb #0441b8ed
 class _ArrayBinaryLoader(Loader):
     "vector -> float32 array, binary transfer"
     format = Format.BINARY
@@ -303,7 +318,7 @@ class _ArrayLoader(Loader):
     "vector -> float32 array, text transfer"
     def load(self, data): return np.array(bytes(data)[1:-1].split(b','), dtype=np.float32)
 
-# %% ../nbs/01_db.ipynb #e012d42e
+# %% ../nbs/01_db.ipynb #d8c492ae
 def _register(conn, types):
     "Teach one connection about vectors, without asking the server"
     from pgvector.psycopg.halfvec import register_halfvec_info
@@ -312,12 +327,12 @@ def _register(conn, types):
     if types.get('halfvec'): register_halfvec_info(conn, types['halfvec'])
     for loader in (_ArrayLoader, _ArrayBinaryLoader): conn.adapters.register_loader(types['vector'].oid, loader)
 
-# %% ../nbs/01_db.ipynb #6c059162
+# %% ../nbs/01_db.ipynb #05f272af
 logging.getLogger('psycopg.pool').addHandler(logging.NullHandler())   # its failures reach the reader as our errors
 
 _always = {'statement_timeout': 0, 'jit': 'off', 'max_parallel_workers_per_gather': 0, 'timezone': 'UTC'}   # in every session
 
-# %% ../nbs/01_db.ipynb #1a74c061
+# %% ../nbs/01_db.ipynb #7d0f1710
 class Database:
     "One corpus in one database; safe for many threads and across forks"
     def __init__(self, name: str, given, server, size: int, path: str, types: dict, version: int, config: str):
@@ -333,7 +348,7 @@ class Database:
     def __enter__(self): return self
     def __exit__(self, *args): self.close()
 
-# %% ../nbs/01_db.ipynb #6865c028
+# %% ../nbs/01_db.ipynb #88b2376f
 @patch
 def _open_pool(self: Database):
     "A pool for this process"
@@ -346,7 +361,7 @@ def _open_pool(self: Database):
     self._finalizer = weakref.finalize(self, _later, self._pool, self._server, self._pid)
     self._finalizer.atexit = False
 
-# %% ../nbs/01_db.ipynb #3c3eb5f3
+# %% ../nbs/01_db.ipynb #c7ecba4b
 def _shut(pool, server, pid):
     "Close the pool and give the server back, in the process that opened them"
     if pid != os.getpid(): return
@@ -357,16 +372,16 @@ def _later(*args):
     "A forgotten handle is given back by another thread: the collector may run in the middle of anything"
     threading.Thread(target=_shut, args=args, daemon=True).start()
 
-# %% ../nbs/01_db.ipynb #dce3fe28
+# %% ../nbs/01_db.ipynb #9c816932
 _open, _inherited = weakref.WeakSet(), []   # handles of this process; pools of a parent, which only the parent may close
 
-# %% ../nbs/01_db.ipynb #8ed25404
+# %% ../nbs/01_db.ipynb #dea503a0
 @atexit.register
 def _close_all():
     "The process ends: close what is open, then the embedded server can be left"
     for db in list(_open): db.close()
 
-# %% ../nbs/01_db.ipynb #c113ad65
+# %% ../nbs/01_db.ipynb #fe76b0e2
 @patch
 def close(self: Database):
     "Give back all connections, and the embedded server if this was the last handle"
@@ -376,7 +391,7 @@ def close(self: Database):
     self._finalizer.detach(); _open.discard(self)
     _shut(self._pool, self._server, self._pid)
 
-# %% ../nbs/01_db.ipynb #e757d009
+# %% ../nbs/01_db.ipynb #54b9668a
 @patch
 def _after_fork(self: Database):
     "A forked child needs connections of its own"
@@ -386,7 +401,7 @@ def _after_fork(self: Database):
         if self.embedded: self._server = join_server(self._server.home); self._given = self._server.conninfo
         self._open_pool()
 
-# %% ../nbs/01_db.ipynb #cc97e06f
+# %% ../nbs/01_db.ipynb #16dd0e2f
 def _boot(conn, schema: str, config: str|None, create: bool, settings) -> dict:
     "Migrate, and learn what a pool needs to know"
     if not create and _version(conn, schema) is None:
@@ -398,7 +413,7 @@ def _boot(conn, schema: str, config: str|None, create: bool, settings) -> dict:
     if config and config != have: raise CorpusError(f'the corpus was created with the text-search configuration {have!r}, not {config!r}', schema[7:], 'Create another corpus for the other language')
     return dict(path=path, types={t: TypeInfo.fetch(conn, t) for t in ('vector', 'halfvec')}, version=len(migrations), config=have)
 
-# %% ../nbs/01_db.ipynb #9173225c
+# %% ../nbs/01_db.ipynb #376de6e9
 def _address(url: str|None, settings: Settings):
     "(function that gives connection parameters, embedded server or None)"
     if url := (url or settings.database_url):
@@ -407,7 +422,7 @@ def _address(url: str|None, settings: Settings):
     server = join_server(Path(settings.data_dir)/'pg')
     return server.conninfo, server
 
-# %% ../nbs/01_db.ipynb #a29d7c0d
+# %% ../nbs/01_db.ipynb #cd62fe05
 def open_database(url: str|None=None,   # postgresql://…; None: `database_url` of the settings, else the embedded server
                   name: str='default',  # corpus
                   settings: Settings|None=None,        # None: those of this process
@@ -428,14 +443,14 @@ def open_database(url: str|None=None,   # postgresql://…; None: `database_url`
         if server: server.leave()
         raise
 
-# %% ../nbs/01_db.ipynb #a57aab66
+# %% ../nbs/01_db.ipynb #1810637b
 def _begin(values: dict, readonly: bool=False) -> str:
     "The first message of a session"
     text = lambda v: ('on' if v else 'off') if isinstance(v, bool) else str(v)
     calls = ', '.join(f"set_config({sql.Literal(k).as_string(None)}, {sql.Literal(text(v)).as_string(None)}, true)" for k, v in values.items())
     return f"BEGIN{' ISOLATION LEVEL REPEATABLE READ READ ONLY' if readonly else ''}; SELECT {calls}"
 
-# %% ../nbs/01_db.ipynb #fd08b576
+# %% ../nbs/01_db.ipynb #abc321cd
 @patch
 def _checkout(self: Database, begin: str):
     "A live connection in a fresh transaction"
@@ -452,7 +467,7 @@ def _checkout(self: Database, begin: str):
             self._pool.drain(); self._probe()
     raise DatabaseError('the database ends each connection at once', self.name, 'See the log of the server')
 
-# %% ../nbs/01_db.ipynb #4d38ce22
+# %% ../nbs/01_db.ipynb #cd69f6cb
 @patch
 def _getconn(self: Database):
     "A connection of the pool; a full pool is waited for, a dead server is reported"
@@ -461,13 +476,13 @@ def _getconn(self: Database):
         except PoolTimeout: self._probe()
     raise DatabaseError(f'no connection was free for a minute; all {self._size} are in use', self.name, 'Raise pool_size, or end sessions that are held open')
 
-# %% ../nbs/01_db.ipynb #333941b3
+# %% ../nbs/01_db.ipynb #e106943d
 @patch
 def _probe(self: Database):
     "Raise with the reason if the server does not let us in"
     _connect(lambda: self._given() | {'connect_timeout': 3}).close()
 
-# %% ../nbs/01_db.ipynb #6c6060c3
+# %% ../nbs/01_db.ipynb #969dc217
 @patch
 @contextmanager
 def session(self: Database,
@@ -490,19 +505,19 @@ def session(self: Database,
         raise
     finally: self._pool.putconn(conn)
 
-# %% ../nbs/01_db.ipynb #70fd7e25
+# %% ../nbs/01_db.ipynb #1d673d9d
 @patch
 def fetch(self: Database, query, params=None) -> list[tuple]:
     "All rows of one statement"
     with self.session() as conn: return conn.execute(query, params).fetchall()
 
-# %% ../nbs/01_db.ipynb #0d314e63
+# %% ../nbs/01_db.ipynb #3cd00f89
 @patch
 def execute(self: Database, query, params=None) -> int:
     "Run one statement; the number of rows it touched"
     with self.session() as conn: return conn.execute(query, params).rowcount
 
-# %% ../nbs/01_db.ipynb #01992915
+# %% ../nbs/01_db.ipynb #fd0986a6
 @patch
 def df(self: Database, query, params=None):
     "All rows of one statement as a DataFrame"
@@ -511,13 +526,13 @@ def df(self: Database, query, params=None):
         cur = conn.execute(query, params)
         return pd.DataFrame(cur.fetchall(), columns=[c.name for c in cur.description])
 
-# %% ../nbs/01_db.ipynb #fb14e4d7
+# %% ../nbs/01_db.ipynb #f00aed39
 def _corpora(conn) -> list[str]:
     "Names of the corpora in this database"
     return [r[0][7:] for r in conn.execute("""SELECT n.nspname FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'schema_version'
       WHERE starts_with(n.nspname::text, 'corpus_') ORDER BY n.nspname COLLATE "C" """)]
 
-# %% ../nbs/01_db.ipynb #ae1a20b2
+# %% ../nbs/01_db.ipynb #5b5dc69a
 def list_corpora(url: str|None=None, settings: Settings|None=None) -> list[str]:
     "Names of all corpora in a database; an embedded one that does not exist yet is not made"
     settings = settings or _settings()
@@ -528,7 +543,7 @@ def list_corpora(url: str|None=None, settings: Settings|None=None) -> list[str]:
     finally:
         if server: server.leave()
 
-# %% ../nbs/01_db.ipynb #1bd36dd3
+# %% ../nbs/01_db.ipynb #c42e2338
 @patch
 def drop(self: Database):
     "Delete the corpus with everything in it, and close"
@@ -539,20 +554,20 @@ def drop(self: Database):
     except psycopg.errors.LockNotAvailable: raise DatabaseError('the corpus is in use by another process', self.name, 'End it first; nothing was deleted') from None
     self.close()
 
-# %% ../nbs/01_db.ipynb #21436944
+# %% ../nbs/01_db.ipynb #89d1b260
 @patch
 def optimize(self: Database):
     "Refresh statistics and visibility maps; worth it after a large ingest"
     tables = sql.SQL(', ').join(sql.Identifier(self.schema, t) for t in ('documents', 'passages', 'bm25_units', 'bm25_postings', 'bm25_changes'))
     with _connect(self._given) as conn: conn.execute(sql.SQL('VACUUM (ANALYZE) {}').format(tables))
 
-# %% ../nbs/01_db.ipynb #7e33eb76
+# %% ../nbs/01_db.ipynb #9d68590a
 @patch(as_prop=True)
 def address(self: Database) -> str:
     "How other programs (psql, a BI tool) reach this database; a password is hidden"
     return redact(' '.join(f'{k}={v}' for k, v in self._given().items() if k in ('host', 'port', 'user', 'dbname')))
 
-# %% ../nbs/01_db.ipynb #b70c496c
+# %% ../nbs/01_db.ipynb #b9690686
 @patch
 def get_meta(self: Database, key: str, default=None, conn=None):
     "One fact about the corpus, `default` when unknown"
@@ -560,7 +575,7 @@ def get_meta(self: Database, key: str, default=None, conn=None):
     rows = conn.execute(*query).fetchall() if conn else self.fetch(*query)
     return rows[0][0] if rows else default
 
-# %% ../nbs/01_db.ipynb #3995bd22
+# %% ../nbs/01_db.ipynb #2ec80857
 @patch
 def set_meta(self: Database, key: str, value, conn=None):
     "Remember one fact, any JSON value; inside the caller's transaction when `conn` is given"
@@ -568,7 +583,7 @@ def set_meta(self: Database, key: str, value, conn=None):
     if conn: conn.execute(*query)
     else: self.execute(*query)
 
-# %% ../nbs/01_db.ipynb #d7a4a42f
+# %% ../nbs/01_db.ipynb #5df0b978
 @patch
 def embedding(self: Database, conn=None) -> dict|None:
     "{version, model, dim} that the corpus is bound to, None when it is not yet"
@@ -576,7 +591,7 @@ def embedding(self: Database, conn=None) -> dict|None:
     found = {k[10:]: v for k, v in (conn.execute(query).fetchall() if conn else self.fetch(query))}
     return found if 'version' in found else None
 
-# %% ../nbs/01_db.ipynb #ea7f1585
+# %% ../nbs/01_db.ipynb #69c833a2
 @patch
 def check_embedding(self: Database,
                     version: str,          # identity of the encoder: model, weights, dimensions
@@ -591,7 +606,7 @@ def check_embedding(self: Database,
     raise ModelMismatchError(f'the corpus was embedded with {theirs}, and {ours} was asked for', f'corpus {self.name}',
                              'Open it with its own model, or ingest into another corpus; nothing was changed')
 
-# %% ../nbs/01_db.ipynb #8b036dda
+# %% ../nbs/01_db.ipynb #8942186b
 @patch
 def bind_embedding(self: Database, version: str, dim: int, conn=None, *, model: str|None=None,
                    representations=('chunk',),  # index these now; () when many rows follow: an index built after them costs a seventh
@@ -608,7 +623,7 @@ def bind_embedding(self: Database, version: str, dim: int, conn=None, *, model: 
     for r in representations: self.ensure_index(r, conn)
     return True
 
-# %% ../nbs/01_db.ipynb #8151583a
+# %% ../nbs/01_db.ipynb #0d856704
 @patch
 def ensure_index(self: Database, representation: str, conn=None) -> bool:
     "A partial HNSW index over the vectors of one representation; False where pgvector cannot index that many dimensions"
@@ -623,7 +638,7 @@ def ensure_index(self: Database, representation: str, conn=None) -> bool:
         sql.Identifier(name), sql.Literal(representation)))
     return True
 
-# %% ../nbs/01_db.ipynb #f4316f86
+# %% ../nbs/01_db.ipynb #b825406b
 @patch
 def fingerprint(self: Database) -> dict:
     "What the corpus holds, and a digest that is the same for the same corpus on any machine"

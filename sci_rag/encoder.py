@@ -59,10 +59,11 @@ def check_vectors(vectors: np.ndarray,  # (n, dim)
     if (bad := np.flatnonzero(abs(length - 1) > 1e-3)).size: raise EmbeddingError(f'vector {bad[0]} has length {length[bad[0]]:.4g}, not 1', where)
     return v
 
-# %% ../nbs/06a_encoder.ipynb #aef94a0b
+# %% ../nbs/06a_encoder.ipynb #3d382da3
 class EmbedderBase:
     "Checks, windows, one encoding a text, order: what every adapter does alike"
     model, version, dim, max_tokens = '', '', 0, 0
+    gives_tokens = False                                                   # whether `_run` hands token vectors to `take(i, matrix)`
     def _measure(self, texts, kind, cut=False): raise NotImplementedError  # -> (units, counts); cut: units fit the window
     def _run(self, units, counts, kind, bar): raise NotImplementedError    # -> array (n, dim)
     def _near(self, text, kind): return None                               # character at which the window is about full, if that is easily said
@@ -124,17 +125,18 @@ class _Overflow(EmbeddingError):
                          "Chunk it smaller, or pass on_overflow='truncate' to encode its beginning only")
         self.index, self.tokens, self.window, self.more = index, tokens, window, more
 
-# %% ../nbs/06a_encoder.ipynb #c8d8ca68
+# %% ../nbs/06a_encoder.ipynb #0a142279
 @patch
-def _encode(self:EmbedderBase, texts, kind, on_overflow, progress):
-    "Vectors (n, dim) in the order of `texts`"
+def _encode(self:EmbedderBase, texts, kind, on_overflow, progress, take=None):
+    "Vectors (n, dim) in the order of `texts`; `take(text, matrix)` gets the token vectors of each different text"
     texts = check_texts(texts)
     unique = list(dict.fromkeys(texts))
     if not unique: return np.zeros((0, self.dim), dtype=np.float32)
     try: units, counts = self._fitting(unique, kind, on_overflow)
     except _Overflow as e: raise _Overflow(texts.index(unique[e.index]), e.tokens, e.window, e.more, self.model) from None
     with progress_bar(total=len(unique), desc=f'encode {kind}', show=None if progress and len(unique) > 32 else False) as bar:
-        vectors = check_vectors(self._run(units, counts, kind, bar), len(unique), self.dim, self.model)
+        more = {'take': lambda i, matrix: take(unique[i], matrix)} if take else {}
+        vectors = check_vectors(self._run(units, counts, kind, bar, **more), len(unique), self.dim, self.model)
     if len(unique) == len(texts): return vectors
     row = {t: i for i, t in enumerate(unique)}
     return vectors[[row[t] for t in texts]]
@@ -155,7 +157,35 @@ def encode_queries(self:EmbedderBase, texts: Sequence[str], *, on_overflow: str=
     "Vectors of queries, as `encode_documents` but with the query's task hint"
     return self._encode(texts, 'query', on_overflow, progress)
 
-# %% ../nbs/06a_encoder.ipynb #192f3b39
+# %% ../nbs/06a_encoder.ipynb #b74a64c9
+@patch
+def encode_with_tokens(self:EmbedderBase,
+                       texts: Sequence[str],       # what the index stores
+                       take,                       # take(text, matrix) gets float32 (tokens, width) of each different text, in any order
+                       *, on_overflow: str='error', progress: bool=True,  # as in `encode_documents`
+                      ) -> np.ndarray:             # the very vectors of `encode_documents`
+    "Vectors of documents, and their token vectors out of the same pass; raises `EmbeddingError` where the encoder has none"
+    self._need_tokens()
+    return self._encode(texts, 'document', on_overflow, progress, take)
+
+@patch
+def _need_tokens(self:EmbedderBase):
+    if not self.gives_tokens:
+        raise EmbeddingError('this encoder gives no token vectors', self.model, 'Late interaction needs a sentence-transformers model on this machine')
+
+# %% ../nbs/06a_encoder.ipynb #47ec6b60
+@patch
+def encode_query_tokens(self:EmbedderBase,
+                        text: str,                  # one query
+                        on_overflow: str='error',   # as in `encode_queries`
+                       ) -> tuple[np.ndarray, np.ndarray]:  # vector (dim,), token vectors (tokens, width), both float32
+    "The vector of a query and its token vectors out of one pass"
+    self._need_tokens()
+    found = {}
+    vector = self._encode([text], 'query', on_overflow, False, lambda text, matrix: found.update(m=matrix))[0]
+    return vector, found['m']
+
+# %% ../nbs/06a_encoder.ipynb #76154e63
 _word = re.compile(r'\w+|[^\w\s]')
 
 @lru_cache(maxsize=65_536)
@@ -166,6 +196,7 @@ def _places(word, dim):
 
 class HashingEmbedder(EmbedderBase):
     "Words hashed into a vector: deterministic everywhere, no model, for tests"
+    gives_tokens = True
     def __init__(self,
                  dim: int=64,           # numbers in a vector
                  max_tokens: int=256):  # window in words and punctuation marks
@@ -173,25 +204,28 @@ class HashingEmbedder(EmbedderBase):
         self.model, self.dim, self.max_tokens = 'hashing', dim, max_tokens
         self.version = f'hashing:1:{dim}:l2'
 
-# %% ../nbs/06a_encoder.ipynb #2d6f40c7
+# %% ../nbs/06a_encoder.ipynb #9879ceaa
 @patch
 def _measure(self:HashingEmbedder, texts, kind, cut=False):
     units = [_word.findall(t) for t in texts]
     if cut: units = [u[:self.max_tokens] for u in units]
     return units, [len(u) for u in units]
 
-# %% ../nbs/06a_encoder.ipynb #e1de4a0c
+# %% ../nbs/06a_encoder.ipynb #897711c4
 @patch
-def _run(self:HashingEmbedder, units, counts, kind, bar):
+def _run(self:HashingEmbedder, units, counts, kind, bar, take=None):
     out = np.zeros((len(units), self.dim), dtype=np.int64)
     for i, words in enumerate(units):
-        for w in words:
-            for place, sign in _places(unicodedata.normalize('NFKC', w).casefold(), self.dim): out[i, place] += sign
+        tokens = np.zeros((len(words), self.dim), dtype=np.int64)
+        for t, w in enumerate(words):
+            for place, sign in _places(unicodedata.normalize('NFKC', w).casefold(), self.dim): tokens[t, place] += sign
+        out[i] = tokens.sum(0)
+        if take: take(i, tokens.astype(np.float32))
         if not out[i].any(): out[i, _places(' '.join(words), self.dim)[0][0]] = 1   # all signs cancelled, or no word at all
         bar.update(1)
     return (out/np.sqrt((out*out).sum(1, keepdims=True))).astype(np.float32)
 
-# %% ../nbs/06a_encoder.ipynb #26fdd82b
+# %% ../nbs/06a_encoder.ipynb #e2bdd5fa
 def shorten(vectors,      # rows of numbers, all equally long
             dim: int,     # numbers to keep
             where: str='',# service, for messages
@@ -207,7 +241,7 @@ def shorten(vectors,      # rows of numbers, all equally long
     if (bad := np.flatnonzero(length[:, 0] <= 1e-12)).size: raise EmbeddingError(f'vector {bad[0]} is zero', where)
     return (v/length).astype(np.float32)
 
-# %% ../nbs/06a_encoder.ipynb #9c0a8bed
+# %% ../nbs/06a_encoder.ipynb #a61efa6a
 def read_answer(answer,          # parsed JSON of an /embeddings answer
                 n: int,          # texts that were sent
                 dim: int,        # dimension that is needed
@@ -223,7 +257,7 @@ def read_answer(answer,          # parsed JSON of an /embeddings answer
         raise EmbeddingError(f'the service numbered its vectors wrongly: {str(index)[:60]} for {n} texts', where)
     return shorten([r['embedding'] for r in sorted(rows, key=lambda r: r['index'])], dim, where)
 
-# %% ../nbs/06a_encoder.ipynb #a4bb0f9c
+# %% ../nbs/06a_encoder.ipynb #1ae8b747
 _pieces = re.compile(r'[A-Za-z]+|\s+|.', re.S)
 
 def estimate_tokens(text: str) -> int:
@@ -236,7 +270,7 @@ def estimate_tokens(text: str) -> int:
         else: n += 1 if ord(p) < 0x530 else 2 if p.isalpha() else len(p.encode('utf-8', 'replace'))
     return n
 
-# %% ../nbs/06a_encoder.ipynb #fa868c87
+# %% ../nbs/06a_encoder.ipynb #346645b3
 class HTTPEmbedder(EmbedderBase):
     "An OpenAI-compatible /embeddings service"
     def __init__(self,
@@ -275,7 +309,7 @@ def _check_service(base_url, model, **numbers):
     if not model: raise EmbeddingError('the service needs a model name', 'embedding_model')
     if low := [k for k, v in numbers.items() if v < 1]: raise EmbeddingError(f'{" and ".join(low)} must be positive', 'HTTPEmbedder')
 
-# %% ../nbs/06a_encoder.ipynb #138d2a51
+# %% ../nbs/06a_encoder.ipynb #c8748a81
 @patch(as_prop=True)
 def version(self:HTTPEmbedder) -> str:
     "Identity of the vectors as far as it is known from outside: model name, dimension, task hints"
@@ -290,7 +324,7 @@ def _client(self:HTTPEmbedder):
     if '_http' not in self.__dict__: self.__dict__['_http'] = httpx.Client()
     return self.__dict__['_http']
 
-# %% ../nbs/06a_encoder.ipynb #3ab10175
+# %% ../nbs/06a_encoder.ipynb #842cbf13
 @patch
 def _count(self:HTTPEmbedder, texts):
     "Tokens of each text, exact where the tokenizer is known"
@@ -308,7 +342,7 @@ def _measure(self:HTTPEmbedder, texts, kind, cut=False):
     units = [self.prefixes[kind] + t for t in texts]
     return units, self._count(units)
 
-# %% ../nbs/06a_encoder.ipynb #8bf5d287
+# %% ../nbs/06a_encoder.ipynb #826bcbcd
 class _TooLarge(EmbeddingError): "The service takes fewer texts at once"
 
 def _said(response, texts):
@@ -332,7 +366,7 @@ def _refused(self:HTTPEmbedder, response, texts):
     kind = _TooLarge if response.status_code == 413 or 'batch size' in said.lower() else EmbeddingError
     return kind(f'the embedding service refused: HTTP {response.status_code}' + f' {said}'*bool(said), self._where, hint or None)
 
-# %% ../nbs/06a_encoder.ipynb #4395c670
+# %% ../nbs/06a_encoder.ipynb #b6cdffaa
 @patch(as_prop=True)
 def _where(self:HTTPEmbedder): return f'{self.model} at {redact(self.url)}'
 
@@ -349,7 +383,7 @@ def _wait(response, planned):
     except ValueError: asked = 0
     return min(30, max(asked, planned)) if asked == asked else planned
 
-# %% ../nbs/06a_encoder.ipynb #017b23fe
+# %% ../nbs/06a_encoder.ipynb #9528af2a
 @patch
 def _post(self:HTTPEmbedder, texts, kind):
     "The parsed answer to one request, after as many tries as it takes"
@@ -373,7 +407,7 @@ def _parsed(self:HTTPEmbedder, response):
     try: return response.json()
     except ValueError: raise EmbeddingError('the answer of the service is not JSON', self._where) from None
 
-# %% ../nbs/06a_encoder.ipynb #7f5ddc79
+# %% ../nbs/06a_encoder.ipynb #e9084f5d
 @patch
 def _run(self:HTTPEmbedder, units, counts, kind, bar):
     order = sorted(range(len(units)), key=lambda i: (-counts[i], i))

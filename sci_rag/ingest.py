@@ -20,13 +20,14 @@ from psycopg.errors import DeadlockDetected, ForeignKeyViolation
 from psycopg.types.json import Jsonb
 from .blocks import storable_value
 from .chunker import ChunkParams
-from .core import DatabaseError, ModelMismatchError, ParameterError, html_escape, progress, settings
+from .core import DatabaseError, ModelMismatchError, ParameterError, SciRagError, html_escape, progress, settings
 from .db import Database
 from .duplicates import link_duplicates
 from .embed import Embedder, cpu_count
 from .lexical import index_terms
 from .prepare import (PATIENCE, DocumentInput, Job, LeftOut, Prepared, Refused, can_cut, can_parse, clean, cut, effort, encode, find_documents, input_digest,
                              prepare, prepare_one, texts_of, why)
+from .tokens import plan_tokens, save_tokens, token_names
 from .views import is_embedded, view_versions
 from .workers import Answer, Pool, ahead, call_within
 
@@ -180,6 +181,7 @@ def store_document(db: Database, p: Prepared, version: str) -> str:
             conn.rollback(); return 'unchanged'
         with conn.cursor() as cur: cur.executemany(f'INSERT INTO passages ({", ".join(_passage)}) VALUES ({", ".join(["%s"]*len(_passage))})', list(_passages(p, id, version)))
         index_terms(conn, [id])
+        if p.tokens: save_tokens(conn, id, p.tokens)
     return p.status
 
 # %% ../nbs/09_ingest.ipynb #9ce87087
@@ -321,7 +323,7 @@ def flush(self: _Run, group: list, writer, final=False):
     if not (ready := [p for p in group if isinstance(p, Prepared)]): return
     ready = self.settle(ready, final)
     fresh = [p for p in ready if p.status in _stores]
-    if bare := [p for p in fresh if p.vectors is None]: self.encode += encode(bare, self.job.embedder)
+    if bare := [p for p in fresh if p.vectors is None]: self.encode += encode(bare, self.job.embedder, self.job.tokens)
     self.texts += sum(len(p.vectors) for p in fresh if p.vectors is not None)
     self.finish()
     self.pending = writer.submit(_store, self.db, ready, self.job.embedder.version), ready
@@ -362,6 +364,15 @@ def _reach(address):
     from sci_rag.cluster import connect_cluster
     connect_cluster(address).close()
 
+# %% ../nbs/09_ingest.ipynb #70c3a914
+def _sample(docs, job, reading, most=32):
+    "Up to four chunks of some documents; what cannot be read is passed over here and reported later"
+    out = []
+    for p in read_all(docs[::max(1, len(docs)//most)][:most], job, **reading):
+        try: out += [c.index_text for c in (p.views if p.views else cut(p, job).views)['chunk'][:4]] if isinstance(p, Prepared) else []
+        except SciRagError: pass
+    return out
+
 # %% ../nbs/09_ingest.ipynb #f5ff470a
 def ingest(db: Database,                  # the corpus
            embedder: Embedder,            # encodes passages; the corpus is bound to it
@@ -369,6 +380,8 @@ def ingest(db: Database,                  # the corpus
            *,
            params: ChunkParams|None=None, # chunking; from the settings when None
            representations: Sequence[str]=('chunk',),  # ways to cut each document
+           token_vectors: Sequence[str]=(),  # representations whose token vectors are kept for late interaction, as ('chunk',)
+           token_dims: int=64,            # dimensions of them, a byte each
            resolver=None,                 # coreference resolver for the views that need one; the rules when None
            source_name: str|None=None,    # collection name for documents that declare none
            defaults: Mapping|None=None,   # other fields for documents that declare none
@@ -385,12 +398,16 @@ def ingest(db: Database,                  # the corpus
     if how['workers'] < 0 or how['timeout'] < 0 or group_size < 1: raise ParameterError('workers and timeout must not be negative, and group_size not below 1', 'ingest')
     if cluster: _reach(cluster)                   # nor is anything changed for a cluster that is not there
     params = replace(params or ChunkParams(target=s.chunk_target, overlap=s.chunk_overlap), max_tokens=embedder.max_tokens)
-    names = tuple(dict.fromkeys(['chunk', *representations]))
+    token_vectors = token_names(embedder, token_vectors)
+    names = tuple(dict.fromkeys(['chunk', *representations, *token_vectors]))
     versions = view_versions(names, resolver)     # an unknown view or a missing resolver stops here, before anything is changed
     db.bind_embedding(embedder.version, embedder.dim, model=embedder.model, representations=())   # indexes are built after the rows: faster
+    job = Job(params, names, embedder, resolver, {}, s.max_file_mb * 1_000_000)
+    tokens = plan_tokens(db, embedder, token_vectors, token_dims, lambda: _sample(docs, job, how))
     db.set_meta('chunking', params.as_dict())
-    derived = dict(params=params.as_dict(), representations=versions, embedding=embedder.version)
-    run = _Run(db, Job(params, names, embedder, resolver, derived, s.max_file_mb * 1_000_000), {d.key for d in docs})
+    db.set_meta('token_vectors', tokens.facts if tokens else {})
+    derived = dict(params=params.as_dict(), representations=versions, embedding=embedder.version, **({'token_vectors': tokens.facts} if tokens else {}))
+    run = _Run(db, replace(job, derived=derived, tokens=tokens), {d.key for d in docs})
     _pipeline(run, docs, group_size, show_progress, how)
     for n in names:
         if is_embedded(n): db.ensure_index(n)

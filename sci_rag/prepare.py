@@ -153,6 +153,7 @@ class Job:
     derived: Mapping = field(default_factory=dict)  # what passages derive from, for the index hash
     max_bytes: int = 200_000_000      # larger files are refused before they are read
     cut: bool = True                  # whether a worker cuts, or only parses
+    tokens: object = None             # a TokenPlan where token vectors are kept too
 
 # %% ../nbs/08c_prepare.ipynb #d2f79010
 def _ours(f): return (getattr(f, '__module__', None) or '').startswith('sci_rag.')
@@ -194,6 +195,7 @@ class Prepared:
     replaces: str|None = None          # id of the document it takes the place of
     views: dict = field(default_factory=dict)  # representation -> passages
     vectors: np.ndarray|None = None
+    tokens: list = field(default_factory=list)   # packed token vectors, where they are kept
 
     @property
     def facts(self) -> dict:
@@ -259,16 +261,19 @@ def texts_of(p: Prepared) -> list[str]:
     return [c.index_text for name, cs in p.views.items() if is_embedded(name) for c in cs]
 
 # %% ../nbs/08c_prepare.ipynb #98bd9631
-def encode(group: Sequence[Prepared], embedder) -> float:
-    "Vectors for all passages of a group, set on each document; returns the seconds the encoder took"
+def encode(group: Sequence[Prepared], embedder, tokens=None) -> float:
+    "Vectors for all passages of a group, set on each document, and what a plan for token vectors keeps; returns the seconds the encoder took"
     started, texts = time.perf_counter(), [texts_of(p) for p in group]
-    try: vectors = embedder.encode_documents([t for ts in texts for t in ts], progress=False)
+    flat, rows = [t for ts in texts for t in ts], [[] for _ in group]
+    try:
+        if tokens: vectors, rows = tokens.encode(embedder, flat, [p.views for p in group])
+        else: vectors = embedder.encode_documents(flat, progress=False)
     except EmbeddingError as e:
         if len(group) == 1: group[0].status, group[0].reason = 'failed', why(e)
-        else: return sum(encode([p], embedder) for p in group)
+        else: return sum(encode([p], embedder, tokens) for p in group)
     else:
         at = np.cumsum([0] + [len(ts) for ts in texts])
-        for p, lo, hi in zip(group, at, at[1:]): p.vectors = vectors[lo:hi]
+        for p, lo, hi, kept in zip(group, at, at[1:], rows): p.vectors, p.tokens = vectors[lo:hi], kept
     took = time.perf_counter() - started
     for p, ts in zip(group, texts): p.seconds += took * len(ts) / max(1, sum(map(len, texts)))
     return took
