@@ -8,10 +8,11 @@ __all__ = ['app', 'corpus_app', 'dataset_app', 'embed_app', 'Name', 'Url', 'Enco
            'corpus_delete', 'corpus_drop', 'corpus_lint', 'corpus_duplicates', 'corpus_repair', 'embed_reindex',
            'doctor', 'lab', 'main']
 
-# %% ../nbs/20_cli.ipynb #71a39b44
+# %% ../nbs/20_cli.ipynb #bd7c8723
 import json, os, subprocess, sys
 from pathlib import Path
 from typing import Annotated, Optional
+from urllib.parse import quote
 import typer
 from .core import (CorpusError, ParameterError, QueryError, ScopeError, SciRagError, SettingsError, StrategyError, redact)
 
@@ -23,8 +24,15 @@ dataset_app = typer.Typer(no_args_is_help=True, help='Benchmarks as corpora.')
 embed_app = typer.Typer(no_args_is_help=True, help='Vectors: encode a corpus again.')
 app.add_typer(embed_app, name='embed'); app.add_typer(corpus_app, name='corpus'); app.add_typer(dataset_app, name='dataset')
 
-# %% ../nbs/20_cli.ipynb #2a9ec5e1
-Name = Annotated[str, typer.Option('--corpus', '-c', help='Which corpus on the server.')]
+# %% ../nbs/20_cli.ipynb #287e8fae
+def _name(value: str):
+    "A corpus name, or wrong use"
+    from sci_rag.db import corpus_schema
+    try: corpus_schema(value)
+    except CorpusError as e: raise typer.BadParameter(str(e)) from None
+    return value
+
+Name = Annotated[str, typer.Option('--corpus', '-c', callback=_name, help='Which corpus on the server.')]
 Url = Annotated[Optional[str], typer.Option('--url', help='postgresql://…; default: settings, else the embedded server. Passwords: PGPASSWORD.')]
 Encoder = Annotated[Optional[str], typer.Option('--embedder', help='minilm, http, hashing, or a sentence-transformers name or path.')]
 Json = Annotated[bool, typer.Option('--json', help='Print one JSON value.')]
@@ -50,29 +58,35 @@ def _show(value, text, as_json):
 def _table(df): return df.to_string(index=False, max_colwidth=60) if len(df) else '(none)'
 def _records(df): return json.loads(df.to_json(orient='records', date_format='iso'))
 
-# %% ../nbs/20_cli.ipynb #90359932
+# %% ../nbs/20_cli.ipynb #efcc568a
 @app.command(epilog='Example: sci-rag ingest papers/ --corpus papers')
 def ingest(source: Annotated[Path, typer.Argument(exists=True, help='A file, a folder, or a manifest.jsonl.')],
-           corpus: Name='default', url: Url=None, embedder: Encoder=None, as_json: Json=False):
+           corpus: Name='default', workers: Annotated[Optional[int], typer.Option(min=0, help='Processes that parse; 0: one a core where it pays.')]=None,
+           timeout: Annotated[Optional[float], typer.Option(min=0, help='Seconds one document may take; 0: no limit.')]=None,
+           cluster: Annotated[str, typer.Option(help='tcp://host:port of a Dask scheduler whose workers do the work.')]='',
+           url: Url=None, embedder: Encoder=None, as_json: Json=False):
     "Put documents into a corpus; running it again changes nothing. Exit status 1 if any document failed."
-    with _connect(corpus, url, embedder) as c: report = c.ingest(source)
+    from sci_rag.prepare import find_documents
+    find_documents(source)                       # a manifest that cannot be read must not leave an empty corpus behind
+    with _connect(corpus, url, embedder) as c: report = c.ingest(source, workers=workers, timeout=timeout, cluster=cluster)
     _show(_records(report.df), f'{_table(report.df[["path", "status", "chunks", "tables", "reason"]])}\n{repr(report).splitlines()[0]}', as_json)
     if not report.ok: raise typer.Exit(1)
 
-# %% ../nbs/20_cli.ipynb #31cc4bf7
+# %% ../nbs/20_cli.ipynb #f39817bd
 @app.command(epilog='Example: sci-rag search "ash content of rice straw" --corpus demo --license public --license open_commercial')
 def search(text: Annotated[str, typer.Argument(help='The question; quotes, OR and - are understood.')],
            corpus: Name='default', strategy: Annotated[str, typer.Option('--strategy', '-s', help='See sci-rag strategies.')]='interactive',
-           limit: Limit=10, license: Annotated[Optional[list[str]], typer.Option(help='Allowed licence class; repeat for several. Default: all.')]=None,
+           limit: Limit=10, license: Annotated[Optional[list[str]], typer.Option(help='Allowed licence class: public, open_commercial, open_noncommercial, restricted or unknown; repeat for several. Default: all.')]=None,
            source: Annotated[Optional[list[str]], typer.Option(help='Allowed collection; repeat for several.')]=None,
            no_retracted: Annotated[bool, typer.Option('--no-retracted', help='Leave out retracted documents.')]=False,
            all_versions: Annotated[bool, typer.Option('--all-versions', help='Show each version of a work, not only the best-ranked.')]=False,
+           fallback: Annotated[Optional[str], typer.Option(help='Strategy to use instead where a service that the first one needs is not there.')]=None,
            url: Url=None, embedder: Encoder=None, as_json: Json=False):
     "Search a corpus and show the evidence."
     from sci_rag.scope import Scope
     scope = Scope(license_classes=license or None, sources=source or None, exclude_retracted=no_retracted)
     with _existing(corpus, url, embedder) as c:
-        found = c.search(text, strategy=strategy, scope=scope, limit=limit, duplicates='all' if all_versions else 'best')
+        found = c.search(text, strategy=strategy, scope=scope, limit=limit, fallback=fallback, duplicates='all' if all_versions else 'best')
     _show(dict(status=found.status, hits=_records(found.df), trace=_records(found.trace.df)), repr(found), as_json)
     if found.status in ('error', 'timeout', 'skipped'): raise typer.Exit(1)      # nothing ran to its end; empty is an answer
 
@@ -98,7 +112,7 @@ def read_values(pairs: list[str],        # name=value, as typed
         if not isinstance(values, dict): raise ParameterError('the parameter file must hold one JSON object', str(file))
     return {**values, **parse_parameters(pairs, notebook)}
 
-# %% ../nbs/20_cli.ipynb #7dfcf7c5
+# %% ../nbs/20_cli.ipynb #4984c249
 def _project(part: str) -> Path:
     "A file of the checkout, looked for from the working directory upwards"
     for folder in (Path.cwd(), *Path.cwd().parents):
@@ -111,7 +125,8 @@ def _ablate(notebook, parameters, out, name, as_json):
     folder = ablate(notebook, parameters, out=out, name=name)
     summary = read_report(folder)[1]
     place = os.path.relpath(folder)
-    _show(dict(folder=place, summary=None if summary is None else _records(summary)), f'{report_table(folder).to_string()}\n\nreport: {place}/report.html', as_json)
+    table = '' if summary is None else f'{report_table(folder).to_string()}\n\n'
+    _show(dict(folder=place, summary=None if summary is None else _records(summary)), f'{table}report: {place}/report.html', as_json)
 
 # %% ../nbs/20_cli.ipynb #8527fa9a
 @app.command(epilog='Example: sci-rag ablate nbs/ablations/retrieval_ablation.ipynb -p dataset=demo -p strategies=bm25,vector,interactive')
@@ -140,9 +155,9 @@ def report(out: Annotated[Path, typer.Argument(exists=True, file_okay=False, hel
     index = os.path.relpath(write_index(out))
     _show(dict(index=index), index, as_json)
 
-# %% ../nbs/20_cli.ipynb #efe89aca
+# %% ../nbs/20_cli.ipynb #9d95c7ef
 @dataset_app.command('scifact', epilog='Example: sci-rag dataset scifact --path data/scifact')
-def scifact(path: Annotated[Optional[Path], typer.Option(help='Folder of the release; default: download it and check its digest.')]=None,
+def scifact(path: Annotated[Optional[Path], typer.Option(exists=True, help='Folder of the release; default: download it and check its digest.')]=None,
             corpus: Name='scifact', url: Url=None, embedder: Encoder=None, as_json: Json=False):
     "Ingest SciFact: 5,183 abstracts, judged claims, digest checked."
     from sci_rag.datasets import load_scifact
@@ -215,7 +230,7 @@ def embed_reindex(corpus: Name='default', embedder: Encoder=None, url: Url=None,
     more = '' if r.done or not r.pending else '\nadd --run to do it'
     _show(dict(bound=r.bound, target=r.target, texts=r.texts, done=r.done, representations=_records(r.df)), f'{_table(r.df)}\n{r!r}{more}', as_json)
 
-# %% ../nbs/20_cli.ipynb #e6897a5b
+# %% ../nbs/20_cli.ipynb #048dd9fc
 @app.command(epilog='Example: sci-rag doctor --corpus demo')
 def doctor(corpus: Name='default', url: Url=None, embedder: Encoder=None, as_json: Json=False):
     "Check database, encoder, parsers and corpus, and name the command that mends what is wrong. Exit status 1 if a check fails."
@@ -229,11 +244,13 @@ def doctor(corpus: Name='default', url: Url=None, embedder: Encoder=None, as_jso
 def lab(notebook: Annotated[Optional[Path], typer.Argument(help='Notebook to open; default: the first tutorial.')]=None,
         port: Annotated[int, typer.Option(help='Port; 0 for any free one.')]=8888, browser: Annotated[bool, typer.Option(help='Open a browser.')]=True):
     "JupyterLab on the first tutorial."
-    path = notebook or _project('nbs/tutorials/01_first_search.ipynb')
-    root = ['--allow-root'] if hasattr(os, 'geteuid') and os.geteuid() == 0 else []
-    raise typer.Exit(subprocess.call([sys.executable, '-m', 'jupyterlab', str(path), f'--port={port}', *root, *([] if browser else ['--no-browser'])]))
+    path = (notebook or _project('nbs/tutorials/01_first_search.ipynb')).resolve()
+    top = next((p for p in path.parents if (p/'nbs').is_dir() and (p/'settings.ini').is_file()), path.parent)    # the whole checkout is at hand
+    options = [f'--ServerApp.root_dir={top}', f'--LabApp.default_url=/lab/tree/{quote(path.relative_to(top).as_posix())}', f'--port={port}']
+    if hasattr(os, 'geteuid') and os.geteuid() == 0: options.append('--allow-root')
+    raise typer.Exit(subprocess.call([sys.executable, '-m', 'jupyterlab', *options, *([] if browser else ['--no-browser'])]))
 
-# %% ../nbs/20_cli.ipynb #c266d557
+# %% ../nbs/20_cli.ipynb #5f12dc0f
 _wrong_use = (ParameterError, QueryError, ScopeError, SettingsError, StrategyError)
 
 def main(args=None):
@@ -242,4 +259,6 @@ def main(args=None):
     except SciRagError as e:
         print(f'sci-rag: {e}', file=sys.stderr)
         sys.exit(2 if isinstance(e, _wrong_use) else 1)
-    except KeyboardInterrupt: sys.exit(130)
+    except KeyboardInterrupt:
+        print('sci-rag: interrupted; what was finished is kept, run it again for the rest', file=sys.stderr)
+        sys.exit(130)

@@ -128,7 +128,7 @@ class GeneratorHit:
     contribution: float   # what it added to the fused score
     passage_id: int|None = None  # the passage it matched; None where it ranks documents
 
-# %% ../nbs/13a_ranking.ipynb #0753bf7d
+# %% ../nbs/13a_ranking.ipynb #39691400
 @dataclass(frozen=True, repr=False)
 class Hit:
     "One retrieved passage, or one document with its best passage"
@@ -161,7 +161,7 @@ class Hit:
     meaning: str = ''              # one line: what the score is
     also_as: tuple = ()            # (document id, DOI or name, year) of other versions of this work that the caller may see
 
-# %% ../nbs/13a_ranking.ipynb #ef17a31c
+# %% ../nbs/13a_ranking.ipynb #570c690d
 @patch(as_prop=True)
 def found_by(self:Hit) -> str:
     "Generators and ranks, such as `vector#1 keyword#3`"
@@ -330,15 +330,22 @@ def _summary(self:Ranking):
     unit, scope = self.strategy.unit if self.strategy else 'hit', repr(self.scope)
     return f'{len(self)} {unit}{"" if len(self) == 1 else "s"}', self.strategy.name if self.strategy else '', '' if scope in ('None', 'Scope()') else _snippet(scope, [], 160)[0]
 
-# %% ../nbs/13a_ranking.ipynb #b72b544d
-_why_nothing = dict(empty='nothing matched', skipped='no generator could run; see .trace', denied='the scope permits nothing, so nothing was searched', timeout='no generator answered in time', error='the generators failed; see .trace')
+# %% ../nbs/13a_ranking.ipynb #1b5ce387
+_nothing = dict(empty='nothing matched', skipped='no generator could run; see .trace', denied='the scope permits nothing, so nothing was searched', timeout='no generator answered in time', error='the generators failed; see .trace')
+
+@patch
+def _why_nothing(self:Ranking) -> str:
+    "Why there is no hit"
+    if self.status == 'empty' and any(s.info.get('eligible') == 0 for s in self.trace):
+        return 'the corpus holds no passage' if self.scope is None or self.scope.unrestricted else 'no passage is within this scope; documents of unknown rights are only where the scope names them'
+    return _nothing.get(self.status, '')
 
 @patch
 def __repr__(self:Ranking):
     count, name, scope = self._summary()
     lost = ', '.join(f'{s.name} {s.status}' for s in self.trace if s.status not in ('success', 'empty'))
     head = f'Ranking: {count} for {self.query!r} ({name})' + (f' in {scope}' if scope else '') + (f' – {lost}' if lost else '')
-    if not self.hits: return f'{head}\n  {self.status}: {_why_nothing.get(self.status, "")}'
+    if not self.hits: return f'{head}\n  {self.status}: {self._why_nothing()}'
     def line(h):
         place = ', '.join(filter(None, [h.place, 'RETRACTED' if h.is_retracted else '', h.versions]))
         return f'{h.rank:3} {h.score:.4f} {h.title or h.document_id} [{h.license_class}]{" " + place if place else ""}\n    {h.found_by}: ' + ' '.join(_snippet(_body(h.text), [], 100)[0].split())
@@ -370,7 +377,7 @@ def _bar(hit, best, colors):
     parts = ''.join(f'<span style="display:inline-block;height:9px;width:{90*min(w, 1):.1f}px;background:{colors.get(n, "#999")}"></span>' for n, w in share.items())
     return f'<div style="width:92px;height:9px;line-height:9px;font-size:0;background:rgba(127,127,127,.22);white-space:nowrap;overflow:hidden">{parts}</div>'
 
-# %% ../nbs/13a_ranking.ipynb #d51294b4
+# %% ../nbs/13a_ranking.ipynb #cac0f541
 def _title(hit):
     "Title with its link, year and badge"
     name = html_escape(hit.title or hit.document_id)
@@ -438,7 +445,7 @@ def _html_row(self:Ranking, hit, best):
              _title(hit) + _place(hit) + _passage(hit, self._matches), chips]
     return '<tr style="background:none">' + ''.join(f'<td style="{_cell}{s}">{c}</td>' for c, s in zip(cells, ('', 'width:95px', 'max-width:640px;white-space:normal', 'white-space:nowrap'))) + '</tr>'
 
-# %% ../nbs/13a_ranking.ipynb #c8b521fb
+# %% ../nbs/13a_ranking.ipynb #dd7535f7
 @patch
 def _html_head(self:Ranking):
     "What was asked, and how each generator ended"
@@ -449,7 +456,7 @@ def _html_head(self:Ranking):
 @patch
 def _repr_html_(self:Ranking):
     shown = self.hits[:20]
-    if not shown: body = f'<div style="opacity:.8;padding:6px 0"><b>{html_escape(self.status)}</b>: {html_escape(_why_nothing.get(self.status, ""))}</div>'
+    if not shown: body = f'<div style="opacity:.8;padding:6px 0"><b>{html_escape(self.status)}</b>: {html_escape(self._why_nothing())}</div>'
     else:
         best, score = max(h.score for h in shown), html_escape(shown[0].score_name)
         head = ''.join(f'<th style="text-align:left;padding:3px 8px">{h}</th>' for h in ('#', score, 'evidence', 'found by'))

@@ -180,7 +180,7 @@ def find_text(folder: str|Path,        # a report
         for k, grams in wanted.items(): out |= {(p.relative_to(folder).as_posix(), grams[g]) for g in _grams(text, k) & grams.keys()}
     return sorted(out)
 
-# %% ../nbs/18_report.ipynb #4a2ccc0d
+# %% ../nbs/18_report.ipynb #61bf57b2
 _style = """
 :root{--ink:#1d2430;--soft:#5d6878;--line:#e1e5ea;--paper:#fff;--tint:#f6f8fa;--accent:#0b63a5}
 *{box-sizing:border-box}body{margin:0;color:var(--ink);background:var(--tint);font:16px/1.6 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
@@ -192,7 +192,7 @@ code{font:.88em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;background:
 .panel summary,details.code>summary{cursor:pointer;color:var(--soft)}nav.contents{font-size:.9rem;margin:.8rem 0 0;display:flex;flex-wrap:wrap;gap:.2em 1.1em}
 .output_area{margin:.3rem 0 .8rem;overflow-x:auto}.output_area img{max-width:100%;height:auto;display:block}.output_area pre{padding:.6rem .9rem;background:var(--tint);border-radius:6px}.output_stderr pre{background:#fff6e5}
 details.code{font-size:.78rem;margin:.1rem 0}details.code:not([open]){margin-bottom:-.5rem}details.code>summary{width:max-content;margin-left:auto;line-height:1.2}details.code .highlight{border:1px solid var(--line);border-radius:6px;padding:.6rem .9rem;background:#fbfcfd;overflow-x:auto;margin-top:.3rem}
-table{border-collapse:collapse;border:0;font-size:.88rem;font-variant-numeric:tabular-nums;margin:.4rem 0}th,td{padding:.35em .8em;border:0;border-bottom:1px solid var(--line);text-align:right;vertical-align:top}
+table{border-collapse:collapse;border:0;font-size:.88rem;font-variant-numeric:tabular-nums;margin:.4rem 0}th,td{padding:.35em .8em;border:0;border-bottom:1px solid var(--line);text-align:right;vertical-align:top}table.dataframe tbody tr th:only-of-type{vertical-align:top}
 thead th{border-bottom:2px solid #c6ccd4;color:var(--soft);font-weight:600}tbody th,th:first-child,.text_cell td,.text_cell th{text-align:left;font-weight:500}table.dataframe td{max-width:34rem;overflow-wrap:break-word}td.t,table.dataframe thead th.t{text-align:left}td small{white-space:nowrap}tbody tr:hover{background:var(--tint)}
 footer{margin-top:3rem;color:var(--soft);font-size:.82rem;border-top:1px solid var(--line);padding-top:.8rem}
 @media(max-width:700px){main{padding:1rem}.panel dl{grid-template-columns:1fr}.panel dd{margin-bottom:.4rem}}
@@ -416,7 +416,7 @@ def _fill(stage, nb, name, notebook, parameters, started, wall, clean):
     (stage/'manifest.json').write_text(json.dumps(manifest, indent=1, ensure_ascii=False, default=str) + '\n', encoding='utf-8')
     (stage/'report.html').write_text(to_html(nb, manifest), encoding='utf-8')
 
-# %% ../nbs/18_report.ipynb #e82cbd14
+# %% ../nbs/18_report.ipynb #e1eac43f
 def ablate(notebook: str|Path,               # .ipynb with a cell tagged `parameters`
            parameters: Mapping|None=None,    # values for them
            out: str|Path='eval_runs',        # where reports live
@@ -437,7 +437,7 @@ def ablate(notebook: str|Path,               # .ipynb with a cell tagged `parame
     write_index(out)
     return folder
 
-# %% ../nbs/18_report.ipynb #1adefebf
+# %% ../nbs/18_report.ipynb #bafb9ae8
 def _run(stage, notebook, given, name, require, timeout):
     "Execute, clean and check; the stage is complete when this returns"
     known, out = read_parameters(notebook), stage.parent

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['clean_query', 'search', 'asearch']
 
-# %% ../nbs/14_retrieve.ipynb #a7b7f11d
+# %% ../nbs/14_retrieve.ipynb #4f3652f5
 import asyncio, atexit, inspect, math, queue, re, threading, unicodedata, weakref
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -131,7 +131,7 @@ def reap(self:_Job, db):
         if self.idle.wait(wait): return
     self.terminate(db)
 
-# %% ../nbs/14_retrieve.ipynb #f59bd77f
+# %% ../nbs/14_retrieve.ipynb #5f4109c3
 class _Run:
     "The stages of one search"
     def __init__(self, db, ceiling_ms, duplicates='best'):
@@ -190,11 +190,14 @@ def _encode(embedder, text, tokens=False):
     takes = 'on_overflow' in inspect.signature(embedder.encode).parameters
     return (embedder.encode(text, on_overflow='truncate') if takes else embedder.encode(text)), None, cut
 
-# %% ../nbs/14_retrieve.ipynb #f2f37c61
+# %% ../nbs/14_retrieve.ipynb #5bbd28a8
 def _embed_work(embedder, text, tokens=False):
     "The work of the stage `embed`: (vector, token vectors or None)"
     def work(job):
-        if load := _loader(embedder): load(); job.restart_clock()
+        if load := _loader(embedder):
+            began = perf_counter(); load()
+            job.run.end += perf_counter() - began      # the first search of a process waits for its model, however slow the disk
+            job.restart_clock()
         *both, cut = _encode(embedder, text, tokens)
         return _Done(tuple(both), 1, {'truncated': True} if cut else {})
     return work
@@ -338,7 +341,7 @@ def _hits(conn, strategy, method, by, scope, query, shown, keys, at, names):
         return Hit(n, f.score, name, generators=found(f), meaning=_meaning(method, strategy.k, over), **fact)
     return [hit(n, f) for n, f in enumerate(shown, 1)]
 
-# %% ../nbs/14_retrieve.ipynb #7da957b6
+# %% ../nbs/14_retrieve.ipynb #dd56e672
 def _evidence_work(strategy, scope, query, limit, lists, scored, names, run):
     "The work of the stage `evidence`: (hits, pool)"
     def work(job):
@@ -404,7 +407,7 @@ def _plan(strategy, embedder):
         return g, gen, '', ''
     return [one(g) for g in strategy.generators]
 
-# %% ../nbs/14_retrieve.ipynb #15b7a7a6
+# %% ../nbs/14_retrieve.ipynb #b0e61c22
 def _generate(run, strategy, plan, query, scope, limit, embedder, judges=()):
     "Run all generators, and encode the query if anybody needs it; returns once each has ended"
     def start(spec, gen, vector=None):
@@ -417,7 +420,7 @@ def _generate(run, strategy, plan, query, scope, limit, embedder, judges=()):
     if encodes and (isinstance(embedder, str) or not (hasattr(embedder, 'encode') or hasattr(embedder, 'encode_queries'))):
         raise ParameterError(f'an embedder has encode or encode_queries, got {type(embedder).__name__}', hint='Give an encoder (see get_embedder), a QueryCache, or None')
     if encodes:
-        job = run.start('embed', 'embed', _embed_work(embedder, query, tokens), strategy.embed_timeout_ms, deadline=run.end if _loader(embedder) else None)
+        job = run.start('embed', 'embed', _embed_work(embedder, query, tokens), strategy.embed_timeout_ms, deadline=run.t0 + 3600 if _loader(embedder) else None)
         if _loader(embedder): _local.add(job)
     for spec, gen, status, reason in plan:
         if status: run.skip(spec.name, status, reason)
@@ -496,7 +499,7 @@ def _ready(strategy, embedder, fallback):
     told = Stage(strategy.name, 'disabled', reason='no-service', kind='fallback'), Stage(fallback.name, 'success', reason='fallback', kind='fallback')
     return fallback, _plan(fallback, embedder), plan_scorers(fallback), told
 
-# %% ../nbs/14_retrieve.ipynb #608783f9
+# %% ../nbs/14_retrieve.ipynb #0327266f
 def search(db,                        # an open Database
            embedder,                  # encoder, query cache, or None for lexical strategies
            text: str,                 # the question
@@ -545,7 +548,7 @@ def _with_evidence(run, strategy, plan, scope, query, limit, lists, scored):
     if job.error is not None and job.status == 'error': raise job.error
     return job.done.value or ([], ())
 
-# %% ../nbs/14_retrieve.ipynb #5c888ca4
+# %% ../nbs/14_retrieve.ipynb #d370bd13
 async def asearch(db, embedder, text: str, *, strategy='interactive', scope: Scope|None=None, limit: int=10, timeout_ms: int|None=None, strict: bool=False, fallback=None, duplicates: str='best') -> Ranking:
     "`search` as a coroutine; cancelling it cancels its statements"
     loop, args = asyncio.get_running_loop(), _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallback, duplicates)
