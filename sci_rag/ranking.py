@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['STATUSES', 'TRACE_WORDS', 'Stage', 'Trace', 'GeneratorHit', 'Hit', 'match_by_beginning', 'matched_spans', 'Pooled',
-           'Ranking', 'Explanation']
+           'Ranking', 'table_head', 'Explanation']
 
 # %% ../nbs/13a_ranking.ipynb #264fa620
 import json, math, re
@@ -128,7 +128,7 @@ class GeneratorHit:
     contribution: float   # what it added to the fused score
     passage_id: int|None = None  # the passage it matched; None where it ranks documents
 
-# %% ../nbs/13a_ranking.ipynb #39691400
+# %% ../nbs/13a_ranking.ipynb #557d3fea
 @dataclass(frozen=True, repr=False)
 class Hit:
     "One retrieved passage, or one document with its best passage"
@@ -159,6 +159,7 @@ class Hit:
     representation: str = 'chunk'
     generators: dict = field(default_factory=dict)  # generator or scorer -> GeneratorHit, only those that found or scored it
     meaning: str = ''              # one line: what the score is
+    table_head: str = ''           # caption and column names, where the passage is a part of a table that does not hold them
     also_as: tuple = ()            # (document id, DOI or name, year) of other versions of this work that the caller may see
 
 # %% ../nbs/13a_ranking.ipynb #570c690d
@@ -377,7 +378,7 @@ def _bar(hit, best, colors):
     parts = ''.join(f'<span style="display:inline-block;height:9px;width:{90*min(w, 1):.1f}px;background:{colors.get(n, "#999")}"></span>' for n, w in share.items())
     return f'<div style="width:92px;height:9px;line-height:9px;font-size:0;background:rgba(127,127,127,.22);white-space:nowrap;overflow:hidden">{parts}</div>'
 
-# %% ../nbs/13a_ranking.ipynb #cac0f541
+# %% ../nbs/13a_ranking.ipynb #aa78a070
 def _title(hit):
     "Title with its link, year and badge"
     name = html_escape(hit.title or hit.document_id)
@@ -393,16 +394,37 @@ def _details(short, full, style=''):
     "A short form that opens to the full one"
     return f'<details><summary style="{style};cursor:pointer">{short}</summary><div style="{style};border-left:3px solid rgba(127,127,127,.4);padding-left:8px;margin:4px 0">{full}</div></details>'
 
+def _above(hit):
+    "Caption and column names of a table that is no pipe table, muted"
+    return f'<span style="opacity:.72">{html_escape(hit.table_head)}</span><br>' if hit.table_head else ''
+
 def _passage(hit, find, width=260):
     "The snippet; the whole passage opens on a click. `find` gives the spans of matched words"
     text = _body(hit.text)
     spans = find(text)                               # once for the whole text: the matcher remembers each word
-    if hit.is_table and (parts := _pipe_table(text)): return _small_table(parts, find)
+    if parts := _table_of(hit): return _small_table(parts, find)
     style = 'white-space:pre-wrap;font-family:monospace;font-size:.9em' if hit.is_table else 'white-space:normal'
-    short = _marked_html(*_snippet(text, spans, width))
+    short = _above(hit) + _marked_html(*_snippet(text, spans, width))
     return f'<div style="{style}">{short}</div>' if len(text) <= width else _details(short, _marked_html(text, spans), style)
 
-# %% ../nbs/13a_ranking.ipynb #ded28eeb
+# %% ../nbs/13a_ranking.ipynb #c892c766
+def table_head(text: str,        # the passage
+               index_text: str,  # what was indexed for it: title and section, an empty line, caption, column names, rows
+              ) -> str:          # '' where the passage holds its own
+    "What stands above the rows of a part of a table: its caption and, tab-separated, its column names"
+    words = lambda line: re.findall(r'\w+', line)
+    first = next(filter(None, map(words, text.splitlines())), None)
+    lines = index_text.split('\n\n', 1)[-1].splitlines()
+    return '\n'.join(lines[:next((i for i, l in enumerate(lines) if words(l) == first), 0)])
+
+# %% ../nbs/13a_ranking.ipynb #b4b6bc35
+def _table_of(hit):
+    "`_pipe_table` of a hit, with the column names of the whole table where the passage lacks them; or None"
+    parts = _pipe_table(_body(hit.text)) if hit.is_table else None
+    if not parts or parts[1] or not hit.table_head: return parts
+    *caption, columns = hit.table_head.split('\n')
+    return '\n'.join(filter(None, [*caption, parts[0]])), columns.split('\t'), *parts[2:]
+
 def _pipe_table(text):
     "(text before, header cells or [], rows, text after) of a passage with one Markdown pipe table, or None"
     lines = text.strip().splitlines()
@@ -412,7 +434,7 @@ def _pipe_table(text):
     rule = next((i for i, r in enumerate(cells) if all(re.fullmatch(r':?-+:?', c) for c in r)), -1)
     return '\n'.join(lines[:at[0]]).strip(), cells[0] if rule == 1 else [], [r for i, r in enumerate(cells) if i > rule], '\n'.join(lines[at[-1] + 1:]).strip()
 
-# %% ../nbs/13a_ranking.ipynb #3bb54465
+# %% ../nbs/13a_ranking.ipynb #7a655ae1
 def _grid(header, rows, find):
     "An HTML table with matched words highlighted"
     def row(cells, tag): return '<tr style="background:none">' + ''.join(f'<{tag} style="text-align:left;padding:1px 8px;border:1px solid rgba(127,127,127,.3)">{_marked_html(c, find(c))}</{tag}>' for c in cells) + '</tr>'
@@ -428,7 +450,7 @@ def _small_table(parts, find, most=5):
     keep = sorted(sorted(worth, key=lambda i: (-worth[i], i))[:most])
     return lead + _grid(header, [rows[i] for i in keep], find) + _details(f'<span style="opacity:.72">all {len(rows)} rows</span>', _grid(header, rows, find) + f'<div>{text(after, 2000)}</div>')
 
-# %% ../nbs/13a_ranking.ipynb #a39f01b8
+# %% ../nbs/13a_ranking.ipynb #92c55b93
 _cell = 'text-align:left;vertical-align:top;padding:5px 8px;border-top:1px solid rgba(127,127,127,.25);'
 
 @patch
@@ -445,7 +467,7 @@ def _html_row(self:Ranking, hit, best):
              _title(hit) + _place(hit) + _passage(hit, self._matches), chips]
     return '<tr style="background:none">' + ''.join(f'<td style="{_cell}{s}">{c}</td>' for c, s in zip(cells, ('', 'width:95px', 'max-width:640px;white-space:normal', 'white-space:nowrap'))) + '</tr>'
 
-# %% ../nbs/13a_ranking.ipynb #dd7535f7
+# %% ../nbs/13a_ranking.ipynb #6d2aa395
 @patch
 def _html_head(self:Ranking):
     "What was asked, and how each generator ended"
@@ -464,13 +486,13 @@ def _repr_html_(self:Ranking):
         if len(self) > 20: body += f'<div style="opacity:.72">{len(self) - 20} more in .df</div>'
     return f'<div class="sci-rag tex2jax_ignore mathjax_ignore">{self._html_head()}{body}</div>'
 
-# %% ../nbs/13a_ranking.ipynb #45991022
+# %% ../nbs/13a_ranking.ipynb #0294a468
 @patch
 def _repr_html_(self:Hit):
     chips = ' '.join(_chip(n, g, '#888') for n, g in self.generators.items())
     return f'<div class="sci-rag tex2jax_ignore mathjax_ignore" style="max-width:720px">{self.rank}. {_title(self)}{_place(self)}{_passage(self, lambda text: [], 600)}<div style="margin-top:3px">{chips}</div></div>'
 
-# %% ../nbs/13a_ranking.ipynb #1ee2ad51
+# %% ../nbs/13a_ranking.ipynb #d162cf29
 @dataclass(frozen=True, repr=False)
 class Explanation:
     "Why a hit is at its place"
@@ -478,7 +500,7 @@ class Explanation:
     ranking: Ranking
     below: Hit|None = None      # the next hit
 
-# %% ../nbs/13a_ranking.ipynb #f09f99be
+# %% ../nbs/13a_ranking.ipynb #2a145c8f
 @patch
 def explain(self:Ranking,
             i: int=0,      # index of the hit, from 0; negative counts from the end
@@ -488,7 +510,7 @@ def explain(self:Ranking,
     i %= len(self)
     return Explanation(self.hits[i], self, self.hits[i + 1] if i + 1 < len(self) else self.runner_up)
 
-# %% ../nbs/13a_ranking.ipynb #7d506022
+# %% ../nbs/13a_ranking.ipynb #624e5ef1
 @patch(as_prop=True)
 def df(self:Explanation):
     "One row for each generator and scorer of the strategy, whether it found the hit or not"
@@ -502,7 +524,7 @@ def df(self:Explanation):
     fused = self.ranking.strategy.fused
     return pd.DataFrame([row(g) for g in self.ranking.strategy.steps]).set_index('generator').astype({'rank': 'Int64', 'score': 'float64'})
 
-# %% ../nbs/13a_ranking.ipynb #efd3c844
+# %% ../nbs/13a_ranking.ipynb #d686e170
 @patch(as_prop=True)
 def why_next_is_lower(self:Explanation) -> list:
     "Sentences about what the next hit lacks"
@@ -516,7 +538,7 @@ def why_next_is_lower(self:Explanation) -> list:
     diff = sorted(((part(a, n) - part(b, n), n) for n in {**a.generators, **b.generators}), key=lambda d: (-abs(d[0]), d[1]))
     return [head, *(f'{n}: {place(a, n)} here, {place(b, n)} there ({d:+.4f} for this one).' for d, n in diff if d)]
 
-# %% ../nbs/13a_ranking.ipynb #d5979bf6
+# %% ../nbs/13a_ranking.ipynb #d06dceaf
 @patch
 def marked(self:Explanation, before='«', after='»') -> str:
     "The whole passage with the matched words marked"
@@ -530,16 +552,16 @@ def rights(self:Explanation) -> str:
     gone = 'RETRACTED' + (f', {h.retraction_notice}' if h.retraction_notice else '') if h.is_retracted else None
     return '; '.join(filter(None, [f'{h.license_class} ({why})', h.reference, f'doi:{h.doi}' if h.doi else None, gone]))
 
-# %% ../nbs/13a_ranking.ipynb #4394b8ab
+# %% ../nbs/13a_ranking.ipynb #a1329640
 @patch
 def __repr__(self:Explanation):
     h, d = self.hit, self.df
     rows = [f'  {n:<12} ' + (f'rank {x["rank"]}, {x.score_name} {x.score:.4g}, × {x.weight:g} gives {x.contribution:.4f}' if x.said == 'found' else x.said) for n, x in d.iterrows()]
     where = f'document {h.document_id}' + (f', passage {h.passage_id}' if h.passage_id is not None else '') + (f', characters {h.start}–{h.end}' if h.start is not None else '')
     return '\n'.join([f'{h.rank}. {h.title or h.document_id}', f'  {h.score_name} {h.score:.4f}: {h.meaning}', *rows, f'  Rights: {self.rights}', f'  Where: {where}' + (f', {h.place}' if h.place else ''),
-                      '  Passage: ' + self.marked().replace('\n', '\n           '), *('  ' + w for w in self.why_next_is_lower)])
+                      *([f'  Columns: {h.table_head.splitlines()[-1]}'] if h.table_head else []), '  Passage: ' + self.marked().replace('\n', '\n           '), *('  ' + w for w in self.why_next_is_lower)])
 
-# %% ../nbs/13a_ranking.ipynb #e1679760
+# %% ../nbs/13a_ranking.ipynb #7236b259
 @patch
 def _repr_html_(self:Explanation):
     h, colors = self.hit, self.ranking._colors()
@@ -550,13 +572,13 @@ def _repr_html_(self:Explanation):
                    if x.said == 'found' else f'<td colspan="4" style="text-align:left;padding:2px 9px;opacity:.7"><i>{html_escape(x.said)}</i></td>') + '</tr>' for n, x in self.df.iterrows())
     head = ''.join(f'<th style="text-align:left;padding:2px 9px">{c}</th>' for c in ('generator', 'rank', 'native score', 'weight', 'contributes'))
     why = ''.join(f'<li>{html_escape(w)}</li>' for w in self.why_next_is_lower)
-    parts = _pipe_table(_body(h.text)) if h.is_table else None
-    text = _small_table(parts, self.ranking._matches, 40) if parts else _marked_html(h.text, self.ranking._matches(h.text))
+    parts = _table_of(h)
+    text = _small_table(parts, self.ranking._matches, 40) if parts else _above(h) + _marked_html(h.text, self.ranking._matches(h.text))
     return (f'<div class="sci-rag tex2jax_ignore mathjax_ignore"><div>{h.rank}. {_title(h)}</div>{_place(h)}{_bar(h, best, colors)}<div>{html_escape(h.score_name)} {h.score:.4f}, {html_escape(h.meaning)}</div>'
             f'<table style="color:inherit"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><div style="white-space:pre-wrap;border-left:3px solid rgba(127,127,127,.4);padding-left:8px;margin:6px 0;max-width:720px">{text}</div>'
             f'<div style="font-size:.9em">Rights: {html_escape(self.rights)}</div><ul style="font-size:.9em;margin:4px 0">{why}</ul></div>')
 
-# %% ../nbs/13a_ranking.ipynb #f470eb39
+# %% ../nbs/13a_ranking.ipynb #f7a77f25
 def _short(text, n): return text if len(text) <= n else text[:n - 1].rstrip() + '…'
 
 @patch
@@ -574,7 +596,7 @@ def _slots(shown, name, top):
     deep = [p for p in ranked if p.ranks[name] > top]
     return {p.key: p.ranks[name] if p.ranks[name] <= top else top + 1 + deep.index(p) for p in ranked}
 
-# %% ../nbs/13a_ranking.ipynb #ce591cc2
+# %% ../nbs/13a_ranking.ipynb #f42248e4
 @patch
 def plot(self:Ranking,
          top: int=10,     # fused places shown

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['clean_query', 'search', 'asearch']
 
-# %% ../nbs/14_retrieve.ipynb #4f3652f5
+# %% ../nbs/14_retrieve.ipynb #948c2917
 import asyncio, atexit, inspect, math, queue, re, threading, unicodedata, weakref
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -16,7 +16,7 @@ from . import layers, vectorchord
 from .core import CorpusError, DatabaseError, ModelMismatchError, ParameterError, QueryError, SchemaError, ScopeError, SettingsError, StrategyError, settings, suggest
 from .duplicates import best_versions, versions
 from .pool import as_list, fuse_pool, gather, places, plan_scorers
-from .ranking import GeneratorHit, Hit, Pooled, Ranking, Stage, Trace, match_by_beginning
+from .ranking import GeneratorHit, Hit, Pooled, Ranking, Stage, Trace, match_by_beginning, table_head
 from .scope import Scope
 from .scorers import Question, check_views
 from .strategy import get_strategy
@@ -267,11 +267,11 @@ def _keys(conn, unit, keys, scope):
     "key -> (content hash, representation, ordinal, document id, title, and of a passage whether its text was rewritten), for what exists and may be seen"
     return {r[0]: r[1:] for r in conn.execute(*_in_scope(_keys_sql[unit], scope, keys=list(keys))).fetchall()} if keys else {}
 
-# %% ../nbs/14_retrieve.ipynb #f1c105ef
-_hit_sql = """SELECT p.id, p.document_id, p.text, p."start", p."end", p.section_path, p.page, p.is_table, p.representation,
+# %% ../nbs/14_retrieve.ipynb #a94f9bae
+_hit_sql = """SELECT p.id, p.document_id, p.text, p."start", p."end", p.section_path, p.page, p.is_table, CASE WHEN p.is_table THEN p.index_text END, p.representation,
   d.title, d.license_class, d.license_source, d.license_reason, d.citation, d.authors, d.journal, d.doi, d.source, d.year, d.url, d.is_retracted, d.retraction_notice
   FROM documents d LEFT JOIN passages p ON p.document_id = d.id AND p.id = ANY(%(passages)s) WHERE d.id = ANY(%(documents)s) AND ({scope})"""
-_hit_fields = 'passage_id document_id text start end section_path page is_table representation title license_class license_source license_reason citation authors journal doi source year url is_retracted retraction_notice'.split()
+_hit_fields = 'passage_id document_id text start end section_path page is_table indexed representation title license_class license_source license_reason citation authors journal doi source year url is_retracted retraction_notice'.split()
 
 # %% ../nbs/14_retrieve.ipynb #7cf2b8cb
 _lexemes = "(SELECT tsvector_to_array(to_tsvector(value #>> '{}', lexical(%(query)s))) FROM corpus_meta WHERE key = 'text_search_config')".replace("value #>> '{}'", "(value #>> '{}')::regconfig")
@@ -330,7 +330,7 @@ def _facts(conn, scope, query, shown, keys, at, by_doc):
         facts.update(keyed(fetch(rewritten)))
     return facts
 
-# %% ../nbs/14_retrieve.ipynb #dd3710a5
+# %% ../nbs/14_retrieve.ipynb #e6a03471
 def _hits(conn, strategy, method, by, scope, query, shown, keys, at, names):
     "The Hit of each fused item that is shown"
     facts = _facts(conn, scope, query, shown, keys, at, strategy.unit == 'document')
@@ -338,6 +338,7 @@ def _hits(conn, strategy, method, by, scope, query, shown, keys, at, names):
     def found(f): return {n: GeneratorHit(*at[n][f.id][:2], names[n], f.parts.get(n, 0.), at[n][f.id][2]) for s in strategy.steps if (n := s.name) in at and f.id in at[n]}
     def hit(n, f):
         fact = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.get(f.id, {}).items() if v is not None} | {'document_id': keys[f.id][3]}
+        if indexed := fact.pop('indexed', ''): fact['table_head'] = table_head(fact['text'], indexed)
         return Hit(n, f.score, name, generators=found(f), meaning=_meaning(method, strategy.k, over), **fact)
     return [hit(n, f) for n, f in enumerate(shown, 1)]
 
