@@ -324,14 +324,14 @@ def regroup(conn) -> int:   # groups
     with conn.cursor() as cur: cur.executemany('UPDATE document_signatures SET group_id = %s WHERE document_id = %s', [(want.get(i), i) for i in changed])
     return len(groups)
 
-# %% ../nbs/08a_duplicates.ipynb #6f442567
+# %% ../nbs/08a_duplicates.ipynb #f3969367
 def link_duplicates(db: Database,
                     show_progress: bool|None=None,  # progress bar; the setting when None
                    ) -> int:                        # documents compared
     "Compare what has not been compared yet, 200 documents to a transaction"
     todo = [r[0] for r in db.fetch(_pending + ' ORDER BY d.id')]
     for at in _progress(range(0, len(todo), 200), desc='compare', show=show_progress):
-        with db.session(enable_seqscan=False) as conn:       # the planner knows nothing yet about a table that is being filled
+        with db.session(enable_seqscan=False, enable_indexscan=False) as conn:   # the planner knows nothing yet about a table that is being filled: only the keys' index is left to it
             lock_duplicates(conn)
             known = _Known(conn)
             if ids := _sign(conn, todo[at:at + 200], known): _link(conn, ids, known)

@@ -6,7 +6,7 @@
 __all__ = ['MEMORY', 'how_many', 'read_all', 'unchanged', 'decide', 'still_bound', 'store_document', 'IngestReport', 'in_groups',
            'ingest', 'DocumentInput', 'LeftOut', 'Prepared', 'Refused', 'clean', 'find_documents', 'prepare']
 
-# %% ../nbs/09_ingest.ipynb #4a79129c
+# %% ../nbs/09_ingest.ipynb #8223fd74
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -152,7 +152,7 @@ def _changes(old, new, columns):
     "What changed, readable; rights in full since they decide who may see it"
     return '; '.join(f'{c}: {old[c]} -> {new[c]}' if c in ('license_class', 'source_ref', 'is_retracted') else f'{c} changed' for c in columns)
 
-# %% ../nbs/09_ingest.ipynb #ebd7d50d
+# %% ../nbs/09_ingest.ipynb #85b51bfe
 _passage = ['document_id', 'representation', 'ordinal', 'text', 'index_text', '"start"', '"end"', 'section_path', 'is_table', 'is_reference', 'page',
             'token_count', 'embedding', 'embedding_version']
 
@@ -180,7 +180,7 @@ def store_document(db: Database, p: Prepared, version: str) -> str:
         if not done:
             conn.rollback(); return 'unchanged'
         with conn.cursor() as cur: cur.executemany(f'INSERT INTO passages ({", ".join(_passage)}) VALUES ({", ".join(["%s"]*len(_passage))})', list(_passages(p, id, version)))
-        index_terms(conn, [id])
+        index_terms(conn, [id], fresh=True)
         if p.tokens: save_tokens(conn, id, p.tokens)
     return p.status
 
@@ -315,7 +315,7 @@ def settle(self: _Run, group, final):
         except Exception as e: p.status, p.reason = 'failed', why(e)
     return [p for p in group if p.status != 'later']
 
-# %% ../nbs/09_ingest.ipynb #4ce83d35
+# %% ../nbs/09_ingest.ipynb #c446c93e
 @patch
 def flush(self: _Run, group: list, writer, final=False):
     "Decide, encode and hand a group over to be stored; what could not be read becomes rows"
@@ -364,7 +364,7 @@ def _reach(address):
     from sci_rag.cluster import connect_cluster
     connect_cluster(address).close()
 
-# %% ../nbs/09_ingest.ipynb #70c3a914
+# %% ../nbs/09_ingest.ipynb #4577b0e2
 def _sample(docs, job, reading, most=32):
     "Up to four chunks of some documents; what cannot be read is passed over here and reported later"
     out = []
@@ -373,7 +373,7 @@ def _sample(docs, job, reading, most=32):
         except SciRagError: pass
     return out
 
-# %% ../nbs/09_ingest.ipynb #f5ff470a
+# %% ../nbs/09_ingest.ipynb #d16daec1
 def ingest(db: Database,                  # the corpus
            embedder: Embedder,            # encodes passages; the corpus is bound to it
            source,                        # path of a file, folder or manifest, or an iterable of DocumentInput
@@ -415,7 +415,7 @@ def ingest(db: Database,                  # the corpus
     if run.texts > 1000: db.optimize()      # statistics and visibility for index-only scans, after a large change
     return _report_of(run, docs, rest, started)
 
-# %% ../nbs/09_ingest.ipynb #d5d27533
+# %% ../nbs/09_ingest.ipynb #4beda846
 def _report_of(run, docs, rest, started):
     "The report, in the order of the inputs"
     order = {d.name: i for i, d in reversed(list(enumerate(docs)))}

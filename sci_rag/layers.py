@@ -129,22 +129,27 @@ frequent AS MATERIALIZED (SELECT term, count(*)::float8 AS df FROM hits GROUP BY
 words AS MATERIALIZED (SELECT term, qtf, df, {_idf} FROM stats,
   (SELECT w.*, coalesce(f.df, 0) AS df FROM ({_query_words}) AS w LEFT JOIN frequent f USING (term)) AS counted)"""
 
-# %% ../nbs/11_layers.ipynb #dd2e3319
+# %% ../nbs/11_layers.ipynb #4efe857f
 _most_units = f"""
 excluded AS MATERIALIZED (SELECT u.id, u.length FROM bm25_units u JOIN documents d ON d.id = u.document_id
-  WHERE u.level = %(level)s AND NOT ({{scope}})),
+  WHERE u.level = %(level)s AND ({{scope}}) IS NOT TRUE),
 less AS MATERIALIZED (SELECT count(*) AS units, coalesce(sum(length), 0) AS total_length FROM excluded),
 stats AS MATERIALIZED (SELECT (s.units - less.units)::float8 AS n, (s.total_length - less.total_length)::float8/greatest(s.units - less.units, 1) AS average
   FROM bm25_stats s, less WHERE level = %(level)s),
 hits AS NOT MATERIALIZED (SELECT * FROM bm25_postings WHERE level = %(level)s AND unit_id NOT IN (SELECT id FROM excluded)),{_words}"""
 
-# %% ../nbs/11_layers.ipynb #0d3c41f4
-def _counted(scope, level):
-    "The first half of a BM25 query, and its parameters"
-    if scope.unrestricted: return _all_units, dict(level=level)
+# %% ../nbs/11_layers.ipynb #58817c22
+def _share(conn, scope):
+    "Share of the documents that are in scope"
+    if scope.unrestricted: return 1.
     condition, params = scope.sql('d')
-    only_excludes = set(scope.conditions()) <= {'exclude', 'exclude_dois', 'exclude_retracted'}
-    return (_most_units if only_excludes else _some_units).replace('{scope}', condition), dict(params, level=level)
+    return conn.execute(f'SELECT coalesce(avg(CASE WHEN {condition} THEN 1. ELSE 0. END), 0)::float8 FROM documents d', params).fetchone()[0]
+
+def _counted(conn, scope, level):
+    "The first half of a BM25 query, and its parameters"
+    if (share := _share(conn, scope)) == 1: return _all_units, dict(level=level)
+    condition, params = scope.sql('d')
+    return (_most_units if share >= .5 else _some_units).replace('{scope}', condition), dict(params, level=level)
 
 # %% ../nbs/11_layers.ipynb #edde895c
 _factors = """,
@@ -183,7 +188,7 @@ def _no_words(conn, text):
 # %% ../nbs/11_layers.ipynb #4a37c8d9
 BM25_BACKENDS = []   # functions (conn, scope, params) -> rows like those of the statement here, or None where they do not apply
 
-# %% ../nbs/11_layers.ipynb #15fd2fdf
+# %% ../nbs/11_layers.ipynb #266a111b
 def bm25(conn, query: Query, scope: Scope, limit: int, *,
          level: str='document',  # what is ranked: document or passage
          k1: float=1.5,          # how slowly repeats stop counting; as in bm25s
@@ -191,7 +196,7 @@ def bm25(conn, query: Query, scope: Scope, limit: int, *,
         ) -> LayerResult:
     "BM25 over the words of whole documents, or of passages"
     if level not in ('document', 'passage'): raise ParameterError(f'level must be document or passage, got {level!r}', 'generator bm25')
-    counted, params = _counted(scope, level)
+    counted, params = _counted(conn, scope, level)
     params.update(text=query_text(query.text), limit=limit, k1=_number(k1, 'k1', 0), b=_number(b, 'b', 0, 1))
     rows = next((r for f in BM25_BACKENDS if (r := f(conn, scope, params)) is not None), None)
     if rows is None: rows = _ranked(conn, counted + _bm25_tail, params)
@@ -253,10 +258,10 @@ SELECT d.id, p.id, best.score/1e9::float8, stats.n, CASE WHEN found.words = whol
 
 _admitted = """WHERE h.unit_id IN (SELECT u.id FROM passages p JOIN bm25_units u ON u.passage_id = p.id WHERE p.tsv @@ %(tsquery)s::tsquery)"""
 
-# %% ../nbs/11_layers.ipynb #745e27ca
+# %% ../nbs/11_layers.ipynb #9bbf374f
 def _passages(conn, scope, params, tsquery=None):
     "Rows of the keyword query, restricted to what a tsquery admits if one is given"
-    counted, more = _counted(scope, 'passage')
+    counted, more = _counted(conn, scope, 'passage')
     tail = _keyword_tail.replace('{admitted}', _admitted if tsquery else '')
     return _ranked(conn, counted + tail, {**params, **more, 'tsquery': tsquery})
 
@@ -286,7 +291,7 @@ def keyword(conn, query: Query, scope: Scope, limit: int, *,
 
 register_generator(Generator('keyword', keyword, score_name='BM25'));
 
-# %% ../nbs/11_layers.ipynb #e292f403
+# %% ../nbs/11_layers.ipynb #5fad228a
 def _representation(name):
     "A condition on passages; the name stands there literally, or the planner would not use the partial index"
     if not isinstance(name, str) or not re.fullmatch(r'[A-Za-z0-9_.-]{1,64}', name):
@@ -301,12 +306,6 @@ def _eligible(conn, scope, representation, bound):
     table, where = ('bm25_units', "p.level = 'passage'") if known else ('passages', _representation(representation))
     some = f'SELECT FROM {table} p JOIN documents d ON d.id = p.document_id WHERE {where} AND {condition} LIMIT {bound + 1}'
     return conn.execute(f'SELECT count(*) FROM ({some}) AS found', params).fetchone()[0]
-
-def _share(conn, scope):
-    "Share of the documents that are in scope"
-    if scope.unrestricted: return 1.
-    condition, params = scope.sql('d')
-    return conn.execute(f'SELECT coalesce(avg(CASE WHEN {condition} THEN 1. ELSE 0. END), 0)::float8 FROM documents d', params).fetchone()[0]
 
 # %% ../nbs/11_layers.ipynb #b8bbae61
 _vector_tail = """SELECT near.document_id, near.id, 1 - near.distance FROM near JOIN documents d ON d.id = near.document_id JOIN passages p ON p.id = near.id

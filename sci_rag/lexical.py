@@ -68,15 +68,16 @@ units AS (INSERT INTO bm25_units (id, document_id, passage_id, level, length) OV
 INSERT INTO bm25_postings (level, term, unit_id, tf, length)
   SELECT s.level, t.term, t.id, t.tf, z.length FROM terms t JOIN sizes z ON z.id = t.id JOIN src s ON s.id = t.id"""
 
-# %% ../nbs/08_lexical.ipynb #e20d873a
+# %% ../nbs/08_lexical.ipynb #9325caa9
 def index_terms(conn,                        # an open session; the statistics belong to its transaction
                 document_ids: Iterable[str], # ids of stored documents whose passages are stored too
+               fresh: bool=False,           # True: they were stored in this transaction, so nothing was counted before
                ) -> int:                     # postings written
     "Count the words of some documents and their passages; what was counted before is replaced"
     ids, written = [document_ids] if isinstance(document_ids, str) else sorted(set(document_ids)), 0
     for at in range(0, len(ids), 200):
         some = ids[at:at + 200]
-        conn.execute('DELETE FROM bm25_units WHERE document_id = ANY(%s)', (some,))
+        if not fresh: conn.execute('DELETE FROM bm25_units WHERE document_id = ANY(%s)', (some,))
         written += conn.execute(f'WITH {_units},{_count},{_store}', dict(ids=some)).rowcount
     return written
 

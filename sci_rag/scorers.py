@@ -115,7 +115,7 @@ def scorer(name: str):
     if name not in SCORERS: raise StrategyError(f'unknown scorer {name!r}', hint=suggest(str(name), SCORERS, 'Registered'))
     return SCORERS[name]
 
-# %% ../nbs/12c_scorers.ipynb #79b0b596
+# %% ../nbs/12c_scorers.ipynb #0d305230
 _bm25_pool = f"""{_factors},
 wanted AS MATERIALIZED (SELECT u.id AS unit_id, {{key}} AS key, u.passage_id FROM bm25_units u JOIN documents d ON d.id = u.document_id
   WHERE u.level = %(level)s AND {{key}} = ANY(%(ids)s) AND {{scope}}),
@@ -127,7 +127,7 @@ def score_bm25(conn, question: Query, pool: Pool, scope: Scope, *,
                b: float=.75,    # how much long units are discounted; as the generator
               ) -> Scores:
     "BM25 of each document or passage of the pool, with the statistics of the scope"
-    counted, params = _counted(scope, pool.unit)
+    counted, params = _counted(conn, scope, pool.unit)
     condition, more = scope.sql('d')
     sql = 'WITH' + counted + _bm25_pool.replace('{key}', f'u.{pool.unit}_id').replace('{scope}', condition)
     rows = conn.execute(sql, {**params, **more, 'text': query_text(question.text), 'ids': list(pool.ids), 'k1': _number(k1, 'k1', 0), 'b': _number(b, 'b', 0, 1)}).fetchall()
@@ -238,7 +238,7 @@ def _has_reranker(reranker: str='', **_):
 
 register_scorer(Scorer('rerank', score_rerank, 'relevance', check=_has_reranker));
 
-# %% ../nbs/12c_scorers.ipynb #28fbc1cd
+# %% ../nbs/12c_scorers.ipynb #f9e43cb4
 def score_token_maxsim(conn, question: Question, pool: Pool, scope: Scope, *,
                        representation: str='chunk',  # whose token vectors are compared
                       ) -> Scores:
