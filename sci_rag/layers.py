@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['GENERATORS', 'BM25_BACKENDS', 'Query', 'Candidate', 'LayerResult', 'Generator', 'register_generator', 'generator',
-           'bm25', 'Syntax', 'read_syntax', 'keyword', 'vector', 'generators']
+           'hides_nothing', 'bm25', 'Syntax', 'read_syntax', 'keyword', 'vector', 'generators']
 
 # %% ../nbs/11_layers.ipynb #f1fc5fdc
 import inspect, math, re, threading
@@ -138,18 +138,19 @@ stats AS MATERIALIZED (SELECT (s.units - less.units)::float8 AS n, (s.total_leng
   FROM bm25_stats s, less WHERE level = %(level)s),
 hits AS NOT MATERIALIZED (SELECT * FROM bm25_postings WHERE level = %(level)s AND unit_id NOT IN (SELECT id FROM excluded)),{_words}"""
 
-# %% ../nbs/11_layers.ipynb #58817c22
-def _share(conn, scope):
-    "Share of the documents that are in scope"
-    if scope.unrestricted: return 1.
+# %% ../nbs/11_layers.ipynb #c069ec9a
+def hides_nothing(conn, scope: Scope) -> bool:
+    "Whether every document is in scope"
+    if scope.unrestricted: return True
     condition, params = scope.sql('d')
-    return conn.execute(f'SELECT coalesce(avg(CASE WHEN {condition} THEN 1. ELSE 0. END), 0)::float8 FROM documents d', params).fetchone()[0]
+    return not conn.execute(f'SELECT EXISTS (SELECT FROM documents d WHERE ({condition}) IS NOT TRUE)', params).fetchone()[0]
 
 def _counted(conn, scope, level):
     "The first half of a BM25 query, and its parameters"
-    if (share := _share(conn, scope)) == 1: return _all_units, dict(level=level)
     condition, params = scope.sql('d')
-    return (_most_units if share >= .5 else _some_units).replace('{scope}', condition), dict(params, level=level)
+    if not scope.unrestricted and set(scope.conditions()) <= {'exclude', 'exclude_dois', 'exclude_retracted'}: sql = _most_units
+    else: sql = _all_units if hides_nothing(conn, scope) else _some_units
+    return sql.replace('{scope}', condition), dict(params, level=level)
 
 # %% ../nbs/11_layers.ipynb #edde895c
 _factors = """,
@@ -291,7 +292,7 @@ def keyword(conn, query: Query, scope: Scope, limit: int, *,
 
 register_generator(Generator('keyword', keyword, score_name='BM25'));
 
-# %% ../nbs/11_layers.ipynb #5fad228a
+# %% ../nbs/11_layers.ipynb #e292f403
 def _representation(name):
     "A condition on passages; the name stands there literally, or the planner would not use the partial index"
     if not isinstance(name, str) or not re.fullmatch(r'[A-Za-z0-9_.-]{1,64}', name):
@@ -306,6 +307,12 @@ def _eligible(conn, scope, representation, bound):
     table, where = ('bm25_units', "p.level = 'passage'") if known else ('passages', _representation(representation))
     some = f'SELECT FROM {table} p JOIN documents d ON d.id = p.document_id WHERE {where} AND {condition} LIMIT {bound + 1}'
     return conn.execute(f'SELECT count(*) FROM ({some}) AS found', params).fetchone()[0]
+
+def _share(conn, scope):
+    "Share of the documents that are in scope"
+    if scope.unrestricted: return 1.
+    condition, params = scope.sql('d')
+    return conn.execute(f'SELECT coalesce(avg(CASE WHEN {condition} THEN 1. ELSE 0. END), 0)::float8 FROM documents d', params).fetchone()[0]
 
 # %% ../nbs/11_layers.ipynb #b8bbae61
 _vector_tail = """SELECT near.document_id, near.id, 1 - near.distance FROM near JOIN documents d ON d.id = near.document_id JOIN passages p ON p.id = near.id
