@@ -292,7 +292,7 @@ def test_bad_texts(bad, match):
 @pytest.mark.parametrize('vectors', [np.zeros((2, 3)), np.ones((2, 3)), np.full((2, 3), np.nan), np.eye(3)[:1], np.eye(3)[:2, :2], np.array([[np.inf, 0, 0], [1, 0, 0]])])
 def test_an_adapter_cannot_pass_on_bad_vectors(vectors):
     class Bad(HashingEmbedder):
-        def _run(self, *a): return vectors
+        def _run(self, *a, **k): return vectors
     with pytest.raises(EmbeddingError): Bad(3).encode_documents(['a', 'b'])
 
 
@@ -456,11 +456,11 @@ def test_estimate_on_real_abstracts(minilm, real_data):
 class Gate(HashingEmbedder):
     "Counts calls and lets tests hold or break them"
     def __init__(self): super().__init__(); self.calls, self.lock, self.fail, self.hold = 0, threading.Lock(), None, 0
-    def _run(self, *a):
+    def _run(self, *a, **k):
         with self.lock: self.calls += 1
         time.sleep(self.hold)
         if self.fail: raise self.fail
-        return super()._run(*a)
+        return super()._run(*a, **k)
 
 
 def test_cache_computes_once_for_many_threads():

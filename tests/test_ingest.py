@@ -127,7 +127,7 @@ SLOW_INGEST = textwrap.dedent("""
     import sci_rag.ingest as m
     name, folder, pause = sys.argv[1], sys.argv[2], float(sys.argv[3])
     real = m.index_terms
-    def slow(conn, ids): time.sleep(pause); return real(conn, ids)   # inside the storing transaction
+    def slow(conn, ids, **k): time.sleep(pause); return real(conn, ids, **k)   # inside the storing transaction
     m.index_terms = slow
     with open_database(name=name) as db: print(m.ingest(db, HashingEmbedder(), folder, group_size=4).counts)
 """)
