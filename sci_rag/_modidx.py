@@ -942,6 +942,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                'sci_rag/parse.py'),
                                'sci_rag.parse._TableReader.here': ('parse.html#_tablereader.here', 'sci_rag/parse.py'),
                                'sci_rag.parse._aligned_block': ('parse.html#_aligned_block', 'sci_rag/parse.py'),
+                               'sci_rag.parse._around': ('parse.html#_around', 'sci_rag/parse.py'),
                                'sci_rag.parse._block': ('parse.html#_block', 'sci_rag/parse.py'),
                                'sci_rag.parse._by_order': ('parse.html#_by_order', 'sci_rag/parse.py'),
                                'sci_rag.parse._by_tabs': ('parse.html#_by_tabs', 'sci_rag/parse.py'),

@@ -378,7 +378,7 @@ class QueryCache:
     def _key(self, text, on_overflow):
         return hashlib.blake2b('\0'.join((self.embedder.version, on_overflow, text)).encode('utf-8', 'surrogatepass'), key=self._salt, digest_size=16).digest()
 
-# %% ../nbs/07_embed.ipynb #ff151909
+# %% ../nbs/07_embed.ipynb #1197a939
 @patch
 def encode(self:QueryCache,
            text: str,                  # one query
@@ -408,7 +408,7 @@ def _compute(self:QueryCache, key, job, text, on_overflow):
     "Fill `job` with what the encoder gives or its error, and remember it"
     try:
         if getattr(self.embedder, 'gives_tokens', False): both = self.embedder.encode_query_tokens(text, on_overflow)
-        else: both = self.embedder.encode_queries([text], on_overflow=on_overflow, progress=False)[0], None
+        else: both = self.embedder.encode_queries([text], on_overflow=on_overflow)[0], None
         v, tokens = (None if a is None else a.copy() for a in both)
         for a in (v, tokens): a is None or a.setflags(write=False)
     except BaseException as e:

@@ -508,21 +508,30 @@ def _without_html_tables(text, at):
         pos = b
     return ''.join(parts + [text[pos:]]), blocks
 
-# %% ../nbs/04_parse.ipynb #8c06a295
+# %% ../nbs/04_parse.ipynb #ad1e8688
+def _around(block, text, tables):
+    "What lies beside the tables that a block runs across"
+    inside = [t for t in tables if t.start < block.end and t.end > block.start]
+    if not inside or block.kind == 'table': return [block]
+    edges = [block.start, *(x for t in inside for x in (t.start, t.end)), block.end]
+    kind = 'prose' if block.kind == 'heading' else block.kind
+    return [b for start, end in zip(edges[::2], edges[1::2]) if start < end and (b := _block(kind, text, start, end))]
+
+# %% ../nbs/04_parse.ipynb #27e1a159
 def markdown_blocks(text: str, # a Markdown document
                    ) -> tuple[list, list, dict]: # Block, Dropped, metadata
     "Blocks of Markdown"
     meta, at = front_matter(text)
     dropped = [Dropped(0, at, text[:at], 'front matter')] if at else []
     body, blocks = _without_html_tables(re.sub(r'[^\r\n]', ' ', text[:at]) + text[at:], at)
-    lines = line_spans(text)
+    lines, tables = line_spans(text), list(blocks)
     for claim in _claims(body):
         new, gone = _claimed_blocks(body, lines, claim)
-        blocks += [b for b in new if b]
+        blocks += [x for b in new if b for x in _around(b, text, tables)]
         dropped += gone
     return sorted(blocks, key=lambda b: b.start), dropped, meta
 
-# %% ../nbs/04_parse.ipynb #86ef4930
+# %% ../nbs/04_parse.ipynb #7b62374d
 _link_definition = re.compile(r'\s*\[[^\]]+\]:\s*\S+.*')
 
 def _fill(text, blocks, dropped):
@@ -539,7 +548,7 @@ def _part(items, test):
     passed = [test(x) for x in items]
     return [x for x, ok in zip(items, passed) if not ok], [x for x, ok in zip(items, passed) if ok]
 
-# %% ../nbs/04_parse.ipynb #ea6baa56
+# %% ../nbs/04_parse.ipynb #390b91c7
 _words = re.compile(r'\w')
 
 def _finish(text, blocks, dropped, **kw):
@@ -552,7 +561,7 @@ def _finish(text, blocks, dropped, **kw):
     dropped.sort(key=lambda d: d.start)
     return Parsed(text, tuple(label_references(blocks)), dropped=tuple(dropped), **kw).check()
 
-# %% ../nbs/04_parse.ipynb #f583d98e
+# %% ../nbs/04_parse.ipynb #99ece007
 def _title(blocks, marked=True):
     "The first heading, if it stands above all others; in unmarked text, if it has no number and is no usual section name"
     first, *others = [b for b in blocks if b.kind == 'heading'] or [None]
@@ -560,7 +569,7 @@ def _title(blocks, marked=True):
     plain = not first.title[0].isdigit() and not set(first.title.lower().split()) <= SECTION_WORDS | {'and'} and others
     return first.title if (all(b.level > first.level for b in others) if marked else plain) else None
 
-# %% ../nbs/04_parse.ipynb #35020c9d
+# %% ../nbs/04_parse.ipynb #fccf9e82
 def parse_text(text: str,              # the document
                *, format: str='markdown', # 'markdown' or 'text'
                title: str|None=None,   # overrides a title found in the text
@@ -580,7 +589,7 @@ def parse_text(text: str,              # the document
     return _finish(text, blocks, dropped, title=' '.join(title.split()) or None, parser=format, pages=pages,
                    warnings=tuple(warnings), meta=storable_value(meta))
 
-# %% ../nbs/04_parse.ipynb #adc25140
+# %% ../nbs/04_parse.ipynb #02f08835
 _boms = [(b'\xff\xfe\x00\x00', 'utf-32'), (b'\x00\x00\xfe\xff', 'utf-32'), (b'\xff\xfe', 'utf-16'),
          (b'\xfe\xff', 'utf-16'), (b'\xef\xbb\xbf', 'utf-8-sig')]
 
@@ -591,7 +600,7 @@ def _encoding(data):
     even, odd, half = head[::2].count(0), head[1::2].count(0), max(1, len(head) // 2)
     return 'utf-16-le' if odd > .4 * half and even < .1 * half else 'utf-16-be' if even > .4 * half and odd < .1 * half else None
 
-# %% ../nbs/04_parse.ipynb #3920fe40
+# %% ../nbs/04_parse.ipynb #7bca8fe0
 def decode(data: bytes, # a file's content
            name: str='text', # what messages call it
           ) -> tuple[str, tuple]: # text, warnings
@@ -606,7 +615,7 @@ def decode(data: bytes, # a file's content
     try: return data.decode('cp1252'), (f'{name}: not UTF-8, read as Windows-1252',)
     except UnicodeDecodeError: return data.decode('latin-1'), (f'{name}: not UTF-8, read as Latin-1',)
 
-# %% ../nbs/04_parse.ipynb #f94460b4
+# %% ../nbs/04_parse.ipynb #d0c1d62e
 _magic = {b'%PDF-': 'a PDF', b'PK\x03\x04': 'a ZIP, DOCX or XLSX file', b'\xd0\xcf\x11\xe0': 'an old Office file', b'{\\rtf': 'an RTF file',
           b'\x1f\x8b': 'a gzip file', b'7z\xbc\xaf': 'a 7z file', b'\x89PNG': 'a PNG image', b'\xff\xd8\xff': 'a JPEG image', b'GIF8': 'a GIF image',
           b'\x7fELF': 'a program', b'SQLite format': 'a database'}
@@ -619,7 +628,7 @@ def refuse_binary(data: bytes, name: str, text: str|None=None):
     if text and len(_control.findall(text, 0, 100_000)) > len(text[:100_000]) / 20:
         raise ParseError('the content is binary, not text', name)
 
-# %% ../nbs/04_parse.ipynb #66a56d4e
+# %% ../nbs/04_parse.ipynb #f7cdb2b8
 def read_text(path: Path, # a text file
              ) -> tuple[str, tuple]: # text, warnings
     "Text of a file, whatever its encoding"
@@ -629,7 +638,7 @@ def read_text(path: Path, # a text file
     refuse_binary(data, path.name, text)
     return text, warnings
 
-# %% ../nbs/04_parse.ipynb #adc6310b
+# %% ../nbs/04_parse.ipynb #b94d4009
 PARSERS = {}          # name -> function(path) -> Parsed
 SUFFIXES = {}         # '.md' -> name
 
@@ -642,7 +651,7 @@ def register_parser(name: str,       # what `parser=` calls it
         return f
     return _
 
-# %% ../nbs/04_parse.ipynb #d5d18b0d
+# %% ../nbs/04_parse.ipynb #c431dcc6
 @register_parser('markdown', '.md', '.markdown', '.mdown', '.qmd')
 def parse_markdown_file(path: Path) -> Parsed:
     "A Markdown file"
@@ -661,7 +670,7 @@ def parse_pdf_file(path: Path) -> Parsed:
     from sci_rag.pdf import parse_pdf
     return parse_pdf(path)
 
-# %% ../nbs/04_parse.ipynb #d9479005
+# %% ../nbs/04_parse.ipynb #7818daa3
 def _elsewhere(name, reader, *suffixes):
     @register_parser(name, *suffixes)
     def _parse(path):
@@ -677,7 +686,7 @@ _elsewhere('docling', 'parse_docling')
 
 SHIPPED = dict(SUFFIXES)        # which suffix goes to which parser, before anybody changes it
 
-# %% ../nbs/04_parse.ipynb #7f462526
+# %% ../nbs/04_parse.ipynb #0c65bb10
 def _readable(path, max_bytes):
     "Raise `ParseError` unless `path` is a file of a sensible size"
     if not path.exists(): raise ParseError('no such file', str(path))
@@ -688,7 +697,7 @@ def _readable(path, max_bytes):
         said = f'the file has {size / 1e6:,.0f} MB, more than the limit of {max_bytes / 1e6:,.0f} MB'
         raise ParseError(said, path.name, 'Split it, or raise max_bytes.')
 
-# %% ../nbs/04_parse.ipynb #34b57138
+# %% ../nbs/04_parse.ipynb #bd25052d
 def parse(path,                   # a file
           *, parser: str='auto',  # a name of PARSERS; 'auto' goes by the suffix
           max_bytes: int=200_000_000, # larger files are refused: a book is 3 MB, a scanned one 100 MB

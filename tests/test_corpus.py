@@ -80,7 +80,8 @@ def test_references_are_in_no_list(corpus):
             assert layers.generator(name).run(conn, layers.Query("potassium rain"), None, 10, **params).candidates
         for name, g in layers.GENERATORS.items():
             for mode in ("exact", "hnsw") if "mode" in g.params else (None,):
-                found = g.run(conn, query(), None, 10, **({"mode": mode} if mode else {})).candidates
+                given = {"mode": mode} if mode else {"representations": ("chunk",)} if "representations" in g.params else {}
+                found = g.run(conn, query(), None, 10, **given).candidates
                 assert not listed & {c.passage_id for c in found}, (name, mode)
     for strategy in ("interactive", "bm25", "vector"):
         assert all("Quokkaology" not in h.text for h in corpus.search("quokkaology xylophones hedgerow", strategy=strategy))

@@ -169,3 +169,11 @@ def test_page_numbers_go_and_columns_stay():
     assert not column.dropped and '141' in column.text
     table = parse_text('Site      Yield\nColusa      138\n            141\nGlenn       150\n', format='text')
     assert table_of(table) == [['Site', 'Yield'], ['Colusa', '138'], ['', '141'], ['Glenn', '150']]
+
+
+@pytest.mark.parametrize("text", ["straw.\n\n- straw.\n\n<table><tr><th>a</th></tr><tr><td>1</td></tr></table>\n\n- straw.",
+                                  "- one\n<table><tr><th>a</th></tr><tr><td>1</td></tr></table>\n- two", "> q\n\n<table><tr><td>1</td></tr></table>\n\n> r\n"])
+def test_an_html_table_between_two_lists_joins_nothing(text):
+    d = parse_text(text, format="markdown")
+    assert [b.text for b in d.blocks if b.kind == "table"] and all(d.text[b.start:b.end] == b.text for b in d.blocks)
+    assert not any("table" in b.text for b in d.blocks if b.kind != "table")

@@ -141,15 +141,16 @@ def test_deleted_documents_come_back(db, embedder, tmp_path):
     assert ingest(db, embedder, tmp_path).counts == {"added": 1}
 
 
-def test_corpus_of_an_older_schema_is_migrated(corpus_name, embedder, tmp_path, monkeypatch):
+def test_corpus_of_an_older_schema_is_migrated(corpus_name, embedder, tmp_path):
     from sci_rag import db as dbm
     (tmp_path / "a.md").write_text("Rice straw holds 14 percent ash, most of it silica.")
     with open_database(name=corpus_name) as db:
         ingest(db, embedder, tmp_path)
         before = db.fingerprint()["digest"]
         n = dbm.migrations.index(dbm._migration_inputs)
-        db.execute("DROP TABLE ingest_inputs"); db.execute("DELETE FROM schema_version WHERE version > %s", [n])
-    monkeypatch.setattr(dbm, "migrations", dbm.migrations[:n + 1])          # this step alone; others may follow it
+        n = dbm.migrations.index(dbm._migration_inputs)
+        db.execute("DROP TABLE ingest_inputs, document_signatures, document_duplicates, next_embeddings, token_vectors, token_projections")
+        db.execute("DELETE FROM schema_version WHERE version > %s", [n])          # as it was before any of these tables
     with open_database(name=corpus_name) as db:
         assert db.fingerprint()["digest"] == before
         assert ingest(db, embedder, tmp_path).counts == {"unchanged": 1} and db.fetch("SELECT count(*) FROM ingest_inputs") == [(1,)]
