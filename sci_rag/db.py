@@ -159,7 +159,7 @@ CREATE INDEX kg_relationships_target ON kg_relationships (target_id);
 CREATE INDEX kg_relationships_passage ON kg_relationships (passage_id);
 """
 
-# %% ../nbs/01_db.ipynb #d30a9eb1
+# %% ../nbs/01_db.ipynb #16224830
 def _migration_1(schema: str, config: str) -> list[str]:
     "The first schema"
     fill = lambda text: text.replace('{schema}', f'"{schema}"').replace('{config}', config)
@@ -167,7 +167,7 @@ def _migration_1(schema: str, config: str) -> list[str]:
 
 migrations = [_migration_1]
 
-# %% ../nbs/01_db.ipynb #7df0eac3
+# %% ../nbs/01_db.ipynb #82b8b32b
 def _migration_inputs(schema: str, config: str) -> list[str]:
     "Inputs that were read, so that a rerun need not read them again"
     return ["""CREATE TABLE ingest_inputs (source text COLLATE "C", root text COLLATE "C", ref text COLLATE "C", digest text NOT NULL, index_hash text NOT NULL,
@@ -176,7 +176,7 @@ def _migration_inputs(schema: str, config: str) -> list[str]:
 
 migrations.append(_migration_inputs)
 
-# %% ../nbs/01_db.ipynb #5cb64966
+# %% ../nbs/01_db.ipynb #1716275e
 def _migration_duplicates(schema: str, config: str) -> list[str]:
     "Versions of one work; vectors of a new encoder that are not in use yet"
     return ["""CREATE TABLE document_signatures (document_id text COLLATE "C" PRIMARY KEY REFERENCES documents ON DELETE CASCADE,
@@ -189,7 +189,7 @@ def _migration_duplicates(schema: str, config: str) -> list[str]:
 
 migrations.append(_migration_duplicates)
 
-# %% ../nbs/01_db.ipynb #395e3bbd
+# %% ../nbs/01_db.ipynb #dddc7bf2
 _tokens = """CREATE TABLE token_projections (version text COLLATE "C" PRIMARY KEY, model text NOT NULL, width int NOT NULL, dims int NOT NULL,
   matrix bytea NOT NULL, facts jsonb NOT NULL DEFAULT '{}');
 CREATE TABLE token_vectors (
@@ -204,10 +204,10 @@ def _migration_tokens(schema: str, config: str) -> list[str]:
 
 migrations.append(_migration_tokens)
 
-# %% ../nbs/01_db.ipynb #c1af6e5f
+# %% ../nbs/01_db.ipynb #c3230352
 _needed = {'documents', 'passages', 'bm25_units', 'corpus_meta', 'schema_version'}
 
-# %% ../nbs/01_db.ipynb #19904edd
+# %% ../nbs/01_db.ipynb #5147323d
 def _version(conn, schema: str) -> int|None:
     "The version of this corpus; None: the schema is absent or empty"
     tables = {r[0] for r in conn.execute("SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind IN ('r', 'p', 'v')", (f'"{schema}"',))}
@@ -223,10 +223,10 @@ def _version(conn, schema: str) -> int|None:
         raise SchemaError(f'the corpus is incomplete: {", ".join(sorted(missing))} missing', schema, 'Restore a dump, or drop it and ingest again; nothing was changed')
     return found
 
-# %% ../nbs/01_db.ipynb #2ac03394
+# %% ../nbs/01_db.ipynb #0dab8067
 _lock_key = 0x5C14A6   # any number, the same in all processes
 
-# %% ../nbs/01_db.ipynb #639f877c
+# %% ../nbs/01_db.ipynb #cde38ee4
 def _migrate(conn, schema: str, config: str):
     "Bring the corpus to the newest version"
     if _version(conn, schema) == len(migrations): return
@@ -242,13 +242,13 @@ def _migrate(conn, schema: str, config: str):
             conn.execute('INSERT INTO schema_version (version) VALUES (%s)', (n,))
         if have == 0: conn.execute('INSERT INTO corpus_meta VALUES (%s, %s)', ('text_search_config', Jsonb(config)))
 
-# %% ../nbs/01_db.ipynb #bb0fe678
+# %% ../nbs/01_db.ipynb #74ab332b
 def _check_config(conn, config: str):
     "The text-search configuration must be one that PostgreSQL has"
     known = [r[0] for r in conn.execute("SELECT cfgname FROM pg_ts_config WHERE cfgnamespace = 'pg_catalog'::regnamespace")]
     if config not in known: raise SettingsError(f'PostgreSQL has no text-search configuration {config!r}', 'text_search_config', suggest(config, known))
 
-# %% ../nbs/01_db.ipynb #5826f819
+# %% ../nbs/01_db.ipynb #8deaffe3
 def _extensions(conn):
     "Create pgvector (needed) and pg_trgm, unaccent (where they can be had)"
     encoding, number = conn.execute("SELECT current_setting('server_encoding'), current_setting('server_version_num')::int").fetchone()
@@ -264,31 +264,32 @@ def _extensions(conn):
     version = conn.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()[0]
     if tuple(map(int, version.split('.')[:2])) < (0, 8): raise SchemaError(f'pgvector {version} is too old', hint='Install 0.8 or newer and run: ALTER EXTENSION vector UPDATE')
 
-# %% ../nbs/01_db.ipynb #6a212706
+# %% ../nbs/01_db.ipynb #f5bf6a28
 def _search_path(conn, schema: str) -> str:
     "Where names are looked up: the corpus, then public, then wherever pgvector was put"
     row = conn.execute("SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'vector'").fetchone()
     return ', '.join(dict.fromkeys([f'"{schema}"', '"public"', *([f'"{row[0]}"'] if row else [])]))
 
-# %% ../nbs/01_db.ipynb #8c4ceba6
+# %% ../nbs/01_db.ipynb #e2487cf3
 class Secret(str):
     "A text whose repr hides a password"
     def __repr__(self): return repr(redact(str(self)))
 
-# %% ../nbs/01_db.ipynb #d1b2c52b
+# %% ../nbs/01_db.ipynb #55f5430d
 def _parse_url(url: str) -> dict:
     "Connection parameters of a URL or key=value text; the text never gets into an error"
     try: given = conninfo_to_dict(url)
     except psycopg.Error: given = None
     if given is None or not re.match(r'postgres(ql)?://|[a-z_]+\s*=', url) or not re.fullmatch(r'[\d,]*', str(given.get('port', ''))):
         raise DatabaseError('this is not a PostgreSQL address', 'database_url', 'It looks like postgresql://user@host:5432/database; the password goes into PGPASSWORD')
+    if '@' in str(given.get('host', '')): raise DatabaseError('the address has an @ too many', 'database_url', 'In a password it is written %40; better, the password goes into PGPASSWORD')
     return {'application_name': 'sci-rag', 'connect_timeout': 10, **given}
 
-# %% ../nbs/01_db.ipynb #2e261db6
+# %% ../nbs/01_db.ipynb #648799c7
 _hints = {'password|authentication|role ': 'Check user and password (PGPASSWORD)', 'does not exist': 'Create the database first: createdb',
           'too many|connection slots': 'Lower pool_size, or raise max_connections of the server'}
 
-# %% ../nbs/01_db.ipynb #82f96709
+# %% ../nbs/01_db.ipynb #9ef475ff
 def _failure(e: Exception, given: dict) -> DatabaseError:
     "What to tell when no connection can be had"
     text = ' '.join(str(e).split())[:400] or type(e).__name__
@@ -296,7 +297,7 @@ def _failure(e: Exception, given: dict) -> DatabaseError:
     hint = next((h for p, h in _hints.items() if re.search(p, text)), 'Start the server, or check host and port; without database_url the embedded server is used')
     return DatabaseError(f'the database cannot be reached: {text}', f"{given.get('host', 'localhost')}:{given.get('port', 5432)}/{given.get('dbname', '')}", hint)
 
-# %% ../nbs/01_db.ipynb #2d3c3ded
+# %% ../nbs/01_db.ipynb #56cabed8
 def _connect(given, timeout: float=10.):
     "A connection; a server that is starting or recovering is waited for, our own in any state"
     until = time.monotonic() + timeout
@@ -308,7 +309,7 @@ def _connect(given, timeout: float=10.):
             if time.monotonic() > until or not passing: raise _failure(e, params) from None
         time.sleep(.1)
 
-# %% ../nbs/01_db.ipynb #0441b8ed
+# %% ../nbs/01_db.ipynb #071a1ee9
 class _ArrayBinaryLoader(Loader):
     "vector -> float32 array, binary transfer"
     format = Format.BINARY
@@ -318,7 +319,7 @@ class _ArrayLoader(Loader):
     "vector -> float32 array, text transfer"
     def load(self, data): return np.array(bytes(data)[1:-1].split(b','), dtype=np.float32)
 
-# %% ../nbs/01_db.ipynb #d8c492ae
+# %% ../nbs/01_db.ipynb #f810df63
 def _register(conn, types):
     "Teach one connection about vectors, without asking the server"
     from pgvector.psycopg.halfvec import register_halfvec_info
@@ -327,12 +328,12 @@ def _register(conn, types):
     if types.get('halfvec'): register_halfvec_info(conn, types['halfvec'])
     for loader in (_ArrayLoader, _ArrayBinaryLoader): conn.adapters.register_loader(types['vector'].oid, loader)
 
-# %% ../nbs/01_db.ipynb #05f272af
+# %% ../nbs/01_db.ipynb #df69cdb0
 logging.getLogger('psycopg.pool').addHandler(logging.NullHandler())   # its failures reach the reader as our errors
 
 _always = {'statement_timeout': 0, 'jit': 'off', 'max_parallel_workers_per_gather': 0, 'timezone': 'UTC'}   # in every session
 
-# %% ../nbs/01_db.ipynb #7d0f1710
+# %% ../nbs/01_db.ipynb #e3d0146e
 class Database:
     "One corpus in one database; safe for many threads and across forks"
     def __init__(self, name: str, given, server, size: int, path: str, types: dict, version: int, config: str):
@@ -348,7 +349,7 @@ class Database:
     def __enter__(self): return self
     def __exit__(self, *args): self.close()
 
-# %% ../nbs/01_db.ipynb #88b2376f
+# %% ../nbs/01_db.ipynb #fa1317f8
 @patch
 def _open_pool(self: Database):
     "A pool for this process"
@@ -361,7 +362,7 @@ def _open_pool(self: Database):
     self._finalizer = weakref.finalize(self, _later, self._pool, self._server, self._pid)
     self._finalizer.atexit = False
 
-# %% ../nbs/01_db.ipynb #c7ecba4b
+# %% ../nbs/01_db.ipynb #5c023ac5
 def _shut(pool, server, pid):
     "Close the pool and give the server back, in the process that opened them"
     if pid != os.getpid(): return
@@ -372,16 +373,16 @@ def _later(*args):
     "A forgotten handle is given back by another thread: the collector may run in the middle of anything"
     threading.Thread(target=_shut, args=args, daemon=True).start()
 
-# %% ../nbs/01_db.ipynb #9c816932
+# %% ../nbs/01_db.ipynb #3c3d954e
 _open, _inherited = weakref.WeakSet(), []   # handles of this process; pools of a parent, which only the parent may close
 
-# %% ../nbs/01_db.ipynb #dea503a0
+# %% ../nbs/01_db.ipynb #372b95d8
 @atexit.register
 def _close_all():
     "The process ends: close what is open, then the embedded server can be left"
     for db in list(_open): db.close()
 
-# %% ../nbs/01_db.ipynb #fe76b0e2
+# %% ../nbs/01_db.ipynb #23a096f0
 @patch
 def close(self: Database):
     "Give back all connections, and the embedded server if this was the last handle"
@@ -391,7 +392,7 @@ def close(self: Database):
     self._finalizer.detach(); _open.discard(self)
     _shut(self._pool, self._server, self._pid)
 
-# %% ../nbs/01_db.ipynb #54b9668a
+# %% ../nbs/01_db.ipynb #48f95b0d
 @patch
 def _after_fork(self: Database):
     "A forked child needs connections of its own"
@@ -401,7 +402,7 @@ def _after_fork(self: Database):
         if self.embedded: self._server = join_server(self._server.home); self._given = self._server.conninfo
         self._open_pool()
 
-# %% ../nbs/01_db.ipynb #16dd0e2f
+# %% ../nbs/01_db.ipynb #96c7e095
 def _boot(conn, schema: str, config: str|None, create: bool, settings) -> dict:
     "Migrate, and learn what a pool needs to know"
     if not create and _version(conn, schema) is None:
@@ -413,7 +414,7 @@ def _boot(conn, schema: str, config: str|None, create: bool, settings) -> dict:
     if config and config != have: raise CorpusError(f'the corpus was created with the text-search configuration {have!r}, not {config!r}', schema[7:], 'Create another corpus for the other language')
     return dict(path=path, types={t: TypeInfo.fetch(conn, t) for t in ('vector', 'halfvec')}, version=len(migrations), config=have)
 
-# %% ../nbs/01_db.ipynb #376de6e9
+# %% ../nbs/01_db.ipynb #fccca551
 def _address(url: str|None, settings: Settings):
     "(function that gives connection parameters, embedded server or None)"
     if url := (url or settings.database_url):
@@ -422,7 +423,7 @@ def _address(url: str|None, settings: Settings):
     server = join_server(Path(settings.data_dir)/'pg')
     return server.conninfo, server
 
-# %% ../nbs/01_db.ipynb #cd62fe05
+# %% ../nbs/01_db.ipynb #ab57659c
 def open_database(url: str|None=None,   # postgresql://…; None: `database_url` of the settings, else the embedded server
                   name: str='default',  # corpus
                   settings: Settings|None=None,        # None: those of this process
@@ -443,14 +444,14 @@ def open_database(url: str|None=None,   # postgresql://…; None: `database_url`
         if server: server.leave()
         raise
 
-# %% ../nbs/01_db.ipynb #1810637b
+# %% ../nbs/01_db.ipynb #28a29392
 def _begin(values: dict, readonly: bool=False) -> str:
     "The first message of a session"
     text = lambda v: ('on' if v else 'off') if isinstance(v, bool) else str(v)
     calls = ', '.join(f"set_config({sql.Literal(k).as_string(None)}, {sql.Literal(text(v)).as_string(None)}, true)" for k, v in values.items())
     return f"BEGIN{' ISOLATION LEVEL REPEATABLE READ READ ONLY' if readonly else ''}; SELECT {calls}"
 
-# %% ../nbs/01_db.ipynb #abc321cd
+# %% ../nbs/01_db.ipynb #df23e6b8
 @patch
 def _checkout(self: Database, begin: str):
     "A live connection in a fresh transaction"
@@ -467,7 +468,7 @@ def _checkout(self: Database, begin: str):
             self._pool.drain(); self._probe()
     raise DatabaseError('the database ends each connection at once', self.name, 'See the log of the server')
 
-# %% ../nbs/01_db.ipynb #cd69f6cb
+# %% ../nbs/01_db.ipynb #721beef6
 @patch
 def _getconn(self: Database):
     "A connection of the pool; a full pool is waited for, a dead server is reported"
@@ -476,13 +477,13 @@ def _getconn(self: Database):
         except PoolTimeout: self._probe()
     raise DatabaseError(f'no connection was free for a minute; all {self._size} are in use', self.name, 'Raise pool_size, or end sessions that are held open')
 
-# %% ../nbs/01_db.ipynb #e106943d
+# %% ../nbs/01_db.ipynb #c5596812
 @patch
 def _probe(self: Database):
     "Raise with the reason if the server does not let us in"
     _connect(lambda: self._given() | {'connect_timeout': 3}).close()
 
-# %% ../nbs/01_db.ipynb #969dc217
+# %% ../nbs/01_db.ipynb #8e2b400c
 @patch
 @contextmanager
 def session(self: Database,
@@ -505,19 +506,19 @@ def session(self: Database,
         raise
     finally: self._pool.putconn(conn)
 
-# %% ../nbs/01_db.ipynb #1d673d9d
+# %% ../nbs/01_db.ipynb #9f0897db
 @patch
 def fetch(self: Database, query, params=None) -> list[tuple]:
     "All rows of one statement"
     with self.session() as conn: return conn.execute(query, params).fetchall()
 
-# %% ../nbs/01_db.ipynb #3cd00f89
+# %% ../nbs/01_db.ipynb #0694e9b1
 @patch
 def execute(self: Database, query, params=None) -> int:
     "Run one statement; the number of rows it touched"
     with self.session() as conn: return conn.execute(query, params).rowcount
 
-# %% ../nbs/01_db.ipynb #fd0986a6
+# %% ../nbs/01_db.ipynb #1cc328aa
 @patch
 def df(self: Database, query, params=None):
     "All rows of one statement as a DataFrame"
@@ -526,13 +527,13 @@ def df(self: Database, query, params=None):
         cur = conn.execute(query, params)
         return pd.DataFrame(cur.fetchall(), columns=[c.name for c in cur.description])
 
-# %% ../nbs/01_db.ipynb #f00aed39
+# %% ../nbs/01_db.ipynb #43fe8980
 def _corpora(conn) -> list[str]:
     "Names of the corpora in this database"
     return [r[0][7:] for r in conn.execute("""SELECT n.nspname FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'schema_version'
       WHERE starts_with(n.nspname::text, 'corpus_') ORDER BY n.nspname COLLATE "C" """)]
 
-# %% ../nbs/01_db.ipynb #5b5dc69a
+# %% ../nbs/01_db.ipynb #466a3b92
 def list_corpora(url: str|None=None, settings: Settings|None=None) -> list[str]:
     "Names of all corpora in a database; an embedded one that does not exist yet is not made"
     settings = settings or _settings()
@@ -543,7 +544,7 @@ def list_corpora(url: str|None=None, settings: Settings|None=None) -> list[str]:
     finally:
         if server: server.leave()
 
-# %% ../nbs/01_db.ipynb #c42e2338
+# %% ../nbs/01_db.ipynb #df98c294
 @patch
 def drop(self: Database):
     "Delete the corpus with everything in it, and close"
@@ -554,20 +555,20 @@ def drop(self: Database):
     except psycopg.errors.LockNotAvailable: raise DatabaseError('the corpus is in use by another process', self.name, 'End it first; nothing was deleted') from None
     self.close()
 
-# %% ../nbs/01_db.ipynb #89d1b260
+# %% ../nbs/01_db.ipynb #04960a30
 @patch
 def optimize(self: Database):
     "Refresh statistics and visibility maps; worth it after a large ingest"
     tables = sql.SQL(', ').join(sql.Identifier(self.schema, t) for t in ('documents', 'passages', 'bm25_units', 'bm25_postings', 'bm25_changes'))
     with _connect(self._given) as conn: conn.execute(sql.SQL('VACUUM (ANALYZE) {}').format(tables))
 
-# %% ../nbs/01_db.ipynb #9d68590a
+# %% ../nbs/01_db.ipynb #2f0a850b
 @patch(as_prop=True)
 def address(self: Database) -> str:
     "How other programs (psql, a BI tool) reach this database; a password is hidden"
     return redact(' '.join(f'{k}={v}' for k, v in self._given().items() if k in ('host', 'port', 'user', 'dbname')))
 
-# %% ../nbs/01_db.ipynb #b9690686
+# %% ../nbs/01_db.ipynb #23532322
 @patch
 def get_meta(self: Database, key: str, default=None, conn=None):
     "One fact about the corpus, `default` when unknown"
@@ -575,7 +576,7 @@ def get_meta(self: Database, key: str, default=None, conn=None):
     rows = conn.execute(*query).fetchall() if conn else self.fetch(*query)
     return rows[0][0] if rows else default
 
-# %% ../nbs/01_db.ipynb #2ec80857
+# %% ../nbs/01_db.ipynb #9e7b13f6
 @patch
 def set_meta(self: Database, key: str, value, conn=None):
     "Remember one fact, any JSON value; inside the caller's transaction when `conn` is given"
@@ -583,7 +584,7 @@ def set_meta(self: Database, key: str, value, conn=None):
     if conn: conn.execute(*query)
     else: self.execute(*query)
 
-# %% ../nbs/01_db.ipynb #5df0b978
+# %% ../nbs/01_db.ipynb #6e4e487b
 @patch
 def embedding(self: Database, conn=None) -> dict|None:
     "{version, model, dim} that the corpus is bound to, None when it is not yet"
@@ -591,7 +592,7 @@ def embedding(self: Database, conn=None) -> dict|None:
     found = {k[10:]: v for k, v in (conn.execute(query).fetchall() if conn else self.fetch(query))}
     return found if 'version' in found else None
 
-# %% ../nbs/01_db.ipynb #69c833a2
+# %% ../nbs/01_db.ipynb #127dda53
 @patch
 def check_embedding(self: Database,
                     version: str,          # identity of the encoder: model, weights, dimensions
@@ -606,7 +607,7 @@ def check_embedding(self: Database,
     raise ModelMismatchError(f'the corpus was embedded with {theirs}, and {ours} was asked for', f'corpus {self.name}',
                              'Open it with its own model, or ingest into another corpus; nothing was changed')
 
-# %% ../nbs/01_db.ipynb #8942186b
+# %% ../nbs/01_db.ipynb #f3799ac5
 @patch
 def bind_embedding(self: Database, version: str, dim: int, conn=None, *, model: str|None=None,
                    representations=('chunk',),  # index these now; () when many rows follow: an index built after them costs a seventh
@@ -623,7 +624,7 @@ def bind_embedding(self: Database, version: str, dim: int, conn=None, *, model: 
     for r in representations: self.ensure_index(r, conn)
     return True
 
-# %% ../nbs/01_db.ipynb #0d856704
+# %% ../nbs/01_db.ipynb #0470dd2f
 @patch
 def ensure_index(self: Database, representation: str, conn=None) -> bool:
     "A partial HNSW index over the vectors of one representation; False where pgvector cannot index that many dimensions"
@@ -638,7 +639,7 @@ def ensure_index(self: Database, representation: str, conn=None) -> bool:
         sql.Identifier(name), sql.Literal(representation)))
     return True
 
-# %% ../nbs/01_db.ipynb #b825406b
+# %% ../nbs/01_db.ipynb #c40662a7
 @patch
 def fingerprint(self: Database) -> dict:
     "What the corpus holds, and a digest that is the same for the same corpus on any machine"

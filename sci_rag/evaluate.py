@@ -6,7 +6,7 @@
 __all__ = ['REQUIRED', 'DEGRADED', 'git_state', 'source_digest', 'code_identity', 'short_commit', 'versions', 'machine',
            'provenance', 'collapse', 'stages', 'Evaluation', 'evaluate', 'slug']
 
-# %% ../nbs/17_evaluate.ipynb #ae18f895
+# %% ../nbs/17_evaluate.ipynb #9a4ff396
 import functools, json, math, os, platform, re, subprocess, sys, time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from fastcore.basics import patch
 
-from .core import DatasetError, ParameterError, SciRagError, canonical_json, html_escape, progress, sha256, suggest
+from .core import DatasetError, ParameterError, SciRagError, ScopeError, canonical_json, html_escape, progress, sha256, suggest
 from .metrics import METRICS, bootstrap_ci, check_ids, compare_to_baseline, paired_test, parse_metrics, qrels_digest, score_run, summarise, write_qrels, write_run
 
 # %% ../nbs/17_evaluate.ipynb #1fbeecfb
@@ -175,7 +175,7 @@ def _run_one(search, name, strategy, queries, scope, limit):
             if t := getattr(h, 'title', None): titles.setdefault(h.document_id, t)
     return run, latency, trace, titles
 
-# %% ../nbs/17_evaluate.ipynb #97d57d84
+# %% ../nbs/17_evaluate.ipynb #78bb67c1
 def _named(strategies):
     "label -> strategy, from names, Strategy values or a mapping"
     if isinstance(strategies, Mapping): return dict(strategies)
@@ -183,6 +183,14 @@ def _named(strategies):
     named = {getattr(s, 'name', s): s for s in strategies}
     if not named: raise ParameterError('there is no strategy to evaluate', 'strategies', "For example ['bm25', 'vector']")
     return named
+
+def _check_scope(scope, queries, strict):
+    "A Scope, None, or a mapping of query ids to such; anything else would open what it was meant to close. A callable of one's own may know other scopes"
+    from sci_rag.scope import Scope
+    if strict and scope is not None and not isinstance(scope, (Scope, Mapping)): raise ScopeError(f'a scope must be a Scope, got {type(scope).__name__}', 'evaluate')
+    for q, s in scope.items() if isinstance(scope, Mapping) else ():
+        if q not in queries: raise ScopeError(f'a scope is given for {q!r}, which is no query', 'evaluate', 'The keys are query ids; one scope for all is given as a Scope')
+        if strict and s is not None and not isinstance(s, Scope): raise ScopeError(f'the scope of query {q!r} must be a Scope, got {type(s).__name__}', 'evaluate')
 
 def _say_scope(scope, judged):
     "The scope in words for the context"
@@ -196,7 +204,7 @@ def _judged(queries, qrels):
     if not judged: raise DatasetError('no query has a judged document', 'qrels')
     return judged
 
-# %% ../nbs/17_evaluate.ipynb #4f77fbda
+# %% ../nbs/17_evaluate.ipynb #f4278230
 def evaluate(search,                             # a corpus, or a callable (text, strategy=, scope=, limit=) -> ranking
              strategies: Sequence,               # names, Strategy values, or label -> strategy
              queries: Mapping,                   # query id -> text
@@ -213,7 +221,7 @@ def evaluate(search,                             # a corpus, or a callable (text
     "Run strategies over judged queries"
     find = search.search if hasattr(search, 'search') else search
     if hasattr(search, 'duplicates'): find = functools.partial(find, duplicates=duplicates)
-    parse_metrics(metrics)
+    parse_metrics(metrics); _check_scope(scope, queries, hasattr(search, 'search'))
     named, judged = _named(strategies), _judged(queries, qrels)
     qrels = {q: dict(qrels[q]) for q in judged}
     check_ids(qrels)

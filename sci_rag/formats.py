@@ -520,9 +520,20 @@ def table_pieces(rows: list, # of lists of str
         else: out.append(Piece('table', cells=grid(body, _header_count(body))))
     return out
 
-# %% ../nbs/04a_formats.ipynb #2d0c64f4
+# %% ../nbs/04a_formats.ipynb #3b26675a
+def _far_rows(versions):
+    "Rows of a sheet whose cells lie far apart: only rows and columns that hold something, a gap between rows kept as an empty one"
+    found = {}
+    for s in reversed(versions): found |= {at: c.value for at, c in s._cells.items() if c.value is not None}
+    columns, out, last = sorted({c for _, c in found}), [], 0
+    for r in sorted({r for r, _ in found}):
+        if out and r > last + 1: out.append([''] * len(columns))
+        out.append([_cell_text(found.get((r, c))) for c in columns]); last = r
+    return out
+
 def _sheet_rows(versions):
     "Rows of a sheet as text: values, and formulas where there is no value; None where a cell is covered from the left"
+    if versions[0].max_row*versions[0].max_column > 2_000_000: return _far_rows(versions)
     rows = [[_cell_text(next((v for v in values if v is not None), None)) for values in zip(*same)]
             for same in zip(*(s.iter_rows(values_only=True) for s in versions))]
     for m in versions[0].merged_cells.ranges: rows[m.min_row - 1][m.min_col:m.max_col] = [None] * (m.max_col - m.min_col)

@@ -116,18 +116,20 @@ def _stored(db, group):
 
 def _key(source, ref, meta): return (source, meta.get('root', ''), ref)
 
-# %% ../nbs/09_ingest.ipynb #44b14d27
+# %% ../nbs/09_ingest.ipynb #02d732e6
 def decide(p: Prepared,              # the document
            stored: Sequence[dict],   # rows that it may be
            seen: Mapping,            # content hash -> name, of what this run has met
            names: set,               # keys of all documents of this run
            final: bool=True,         # False: a duplicate of a document that this run has yet to look at is put off ('later')
+           broken=frozenset(),       # keys of documents that could not be read; they keep what is stored of them
           ) -> Prepared:
     "Set what is to be done with a document, and why"
-    p.status, p.reason, p.replaces = 'added', '', None
+    p.status, p.reason, p.replaces, p.takes = 'added', '', None, None
     mine = _key(p.record['source'], p.record['source_ref'], p.record['meta'])
     same = next((s for s in stored if s['content_hash'] == p.content_hash), None)
     named = next((s for s in stored if (p.doc.id and s['id'] == p.doc.id) or _key(s['source'], s['source_ref'], s['meta']) == mine), None)
+    p.owners = {s['id']: s['source_ref'] for s in (same, named) if s}
     if p.content_hash in seen: _duplicate(p, seen[p.content_hash], named)
     elif same:
         theirs = _key(same['source'], same['source_ref'], same['meta'])
@@ -135,11 +137,12 @@ def decide(p: Prepared,              # the document
         renamed = theirs != mine and theirs[:2] == mine[:2] and theirs not in names and not (p.doc.id and p.doc.id != same['id'])
         if theirs != mine and not renamed:
             if theirs in names and not final: p.status = 'later'
+            elif theirs in names - broken: p.status, p.reason, p.replaces, p.takes = 'replaced', f'the text came from {same["source_ref"] or same["id"]}', named and named['id'], same['id']
             else: _duplicate(p, same["source_ref"] or same["id"], named)
         elif same['index_hash'] != p.index_hash: p.status, p.reason, p.replaces = 'reindexed', 'title, chunking, representations or encoder changed', same['id']
         elif changed: p.status, p.reason, p.replaces = 'updated', _changes(same, p.record, changed), same['id']
         else: p.status = 'unchanged'
-        if p.status != 'later': p.doc = replace(p.doc, id=same['id'])
+        if p.status != 'later' and not p.takes: p.doc = replace(p.doc, id=same['id'])
     elif named: p.status, p.reason, p.replaces = 'replaced', 'the text changed', named['id']
     return p
 
@@ -152,7 +155,7 @@ def _changes(old, new, columns):
     "What changed, readable; rights in full since they decide who may see it"
     return '; '.join(f'{c}: {old[c]} -> {new[c]}' if c in ('license_class', 'source_ref', 'is_retracted') else f'{c} changed' for c in columns)
 
-# %% ../nbs/09_ingest.ipynb #85b51bfe
+# %% ../nbs/09_ingest.ipynb #7dc908c0
 _passage = ['document_id', 'representation', 'ordinal', 'text', 'index_text', '"start"', '"end"', 'section_path', 'is_table', 'is_reference', 'page',
             'token_count', 'embedding', 'embedding_version']
 
@@ -168,13 +171,18 @@ def still_bound(db, conn, version):
     bound = conn.execute("SELECT value FROM corpus_meta WHERE key = 'embedding_version' FOR SHARE").fetchone()
     if bound and bound[0] != version: raise ModelMismatchError(f'the corpus was bound to {bound[0]} while {version} encoded', f'corpus {db.name}', 'Ingest again with the new encoder')
 
+def _delete_former(conn, p):
+    "Delete what a document takes the place of, unless its row has meanwhile become another's: texts may change places in one run"
+    gone = [i for i in (p.replaces, p.takes) if i]
+    if gone: conn.execute('DELETE FROM documents WHERE (id, source_ref) IN (SELECT * FROM unnest(%s::text[], %s::text[]))', [gone, [p.owners[i] for i in gone]])
+
 def store_document(db: Database, p: Prepared, version: str) -> str:
     "Store one document in one transaction; returns its status"
     id = p.doc.id or p.content_hash[:16]
     row = {'id': id, 'content_hash': p.content_hash, 'index_hash': p.index_hash, 'text': p.parsed.text, **p.record, 'meta': Jsonb(p.record['meta'])}
     with db.session(synchronous_commit='off') as conn:
         still_bound(db, conn, version)
-        if p.replaces: conn.execute('DELETE FROM documents WHERE id = %s', [p.replaces])
+        _delete_former(conn, p)
         done = conn.execute(f'INSERT INTO documents ({", ".join(row)}) VALUES ({", ".join(["%s"]*len(row))}) ON CONFLICT DO NOTHING RETURNING id',
                             list(row.values())).fetchone()
         if not done:
@@ -184,7 +192,7 @@ def store_document(db: Database, p: Prepared, version: str) -> str:
         if p.tokens: save_tokens(conn, id, p.tokens)
     return p.status
 
-# %% ../nbs/09_ingest.ipynb #9ce87087
+# %% ../nbs/09_ingest.ipynb #4b25208d
 _stores = 'added', 'replaced', 'reindexed'
 
 def _update(db, p):
@@ -198,7 +206,7 @@ def _store(db, group, version):
         started = time.perf_counter()
         try:
             if p.status == 'updated': _update(db, p)
-            elif p.status == 'duplicate' and p.replaces: db.execute('DELETE FROM documents WHERE id = %s', [p.replaces])
+            elif p.status == 'duplicate' and p.replaces: _delete_former(db, p)
             elif p.views and p.status in _stores: p.status = store_document(db, p, version)
         except DatabaseError: raise
         except Exception as e: p.status, p.reason = 'failed', why(e)
@@ -279,7 +287,7 @@ def _repr_html_(self: IngestReport):
             + _html_table(['skipped', 'documents', 'such as'], self._left_out()[:10])
             + f'<details><summary>documents</summary>{_html_table(list(shown.columns), shown.where(shown.notna(), "").values.tolist())}{rest}</details>')
 
-# %% ../nbs/09_ingest.ipynb #7c27df32
+# %% ../nbs/09_ingest.ipynb #de41c6db
 @dataclass
 class _Run:
     "One ingest under way"
@@ -288,12 +296,13 @@ class _Run:
     names: set                         # keys of all documents of the run
     rows: list = field(default_factory=list)
     seen: dict = field(default_factory=dict)   # content hash -> name
+    broken: set = field(default_factory=set)   # keys of documents that could not be read
     later: list = field(default_factory=list)  # duplicates of documents that were not yet looked at
     encode: float = 0.                 # seconds
     texts: int = 0                     # passages encoded
     pending: tuple|None = None         # (future, group) that is being stored
 
-# %% ../nbs/09_ingest.ipynb #238e70a3
+# %% ../nbs/09_ingest.ipynb #2cfe8f2d
 @patch
 def finish(self: _Run):
     "Wait for the group that is being stored"
@@ -307,7 +316,7 @@ def settle(self: _Run, group, final):
     "Decide about a group and cut what a worker could not"
     stored = _stored(self.db, group)
     for p in group:
-        decide(p, stored, self.seen, self.names, final)
+        decide(p, stored, self.seen, self.names, final, self.broken)
         if p.status == 'later': self.later.append(p); continue
         self.seen.setdefault(p.content_hash, p.doc.name)
         try:
@@ -315,11 +324,12 @@ def settle(self: _Run, group, final):
         except Exception as e: p.status, p.reason = 'failed', why(e)
     return [p for p in group if p.status != 'later']
 
-# %% ../nbs/09_ingest.ipynb #c446c93e
+# %% ../nbs/09_ingest.ipynb #1d34655b
 @patch
 def flush(self: _Run, group: list, writer, final=False):
     "Decide, encode and hand a group over to be stored; what could not be read becomes rows"
     self.rows += [_row_of(p) for p in group if isinstance(p, Refused)]
+    self.broken |= {p.doc.key for p in group if isinstance(p, Refused)}
     if not (ready := [p for p in group if isinstance(p, Prepared)]): return
     ready = self.settle(ready, final)
     fresh = [p for p in ready if p.status in _stores]

@@ -362,14 +362,16 @@ def _hnsw(conn, scope, representation, collapse, params):
     conn.execute(_look_near)
     return rows, ef
 
-# %% ../nbs/11_layers.ipynb #eab777a0
+# %% ../nbs/11_layers.ipynb #ffefeb0f
 def _vector_rows(conn, scope, representation, collapse, mode, bound, params):
     "(rows, info) by the mode that fits"
     rows, info = [], {}
     if mode == 'auto':
         info['eligible'] = _eligible(conn, scope, representation, bound)
         mode = 'exact' if info['eligible'] <= bound else 'hnsw'
-    if mode == 'hnsw': rows, info['ef_search'] = _hnsw(conn, scope, representation, collapse, params)
+    if mode == 'hnsw':
+        rows, ef = _hnsw(conn, scope, representation, collapse, params)
+        if scope.unrestricted: info['ef_search'] = ef      # under a scope it would tell what share is hidden
     if len(rows) < params['limit']:
         if mode == 'hnsw': info['short'] = len(rows)       # the walk ended early
         mode, rows = 'exact', _exact(conn, scope, representation, collapse, params)

@@ -7,7 +7,7 @@ __all__ = ['PATIENCE', 'DocumentInput', 'clean', 'LeftOut', 'walk', 'find_docume
            'Refused', 'json_plain', 'prepare', 'cut', 'texts_of', 'encode', 'why', 'reader_version', 'file_digest',
            'input_digest', 'prepare_one', 'effort']
 
-# %% ../nbs/08c_prepare.ipynb #6fb9f3c4
+# %% ../nbs/08c_prepare.ipynb #19148439
 import errno, functools, hashlib, json, os, pickle, stat, sys, time, zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ import numpy as np
 from fastcore.basics import patch
 from .blocks import Dropped, Parsed, content_hash, storable, storable_value
 from .chunker import ChunkParams, chunk
-from .core import CorpusError, EmbeddingError, ParseError, SciRagError, digest, sha256
+from .core import CorpusError, EmbeddingError, ManifestError, ParseError, SciRagError, digest, sha256
 from .parse import PARSERS, SHIPPED, SUFFIXES, parse, parse_text
 from .rights import classify_license, read_manifest
 from .views import build_views, get_view, is_embedded
@@ -142,7 +142,7 @@ def find_documents(source,                     # path of a file, folder or manif
     if not found and not rest: raise CorpusError('the folder holds no document', str(source), f'Known formats: {" ".join(sorted(filter(None, SUFFIXES)))}')
     return [file(p, path, root) for p in found], rest
 
-# %% ../nbs/08c_prepare.ipynb #15c1a308
+# %% ../nbs/08c_prepare.ipynb #8e2b7d95
 @dataclass(frozen=True)
 class Job:
     "How the documents of one ingest are prepared"
@@ -176,7 +176,7 @@ def can_parse(doc: DocumentInput) -> bool:
     name = _parser(doc)
     return name is None or name == SHIPPED.get(Path(doc.path).suffix.lower(), '') and _ours(PARSERS.get(name, parse))
 
-# %% ../nbs/08c_prepare.ipynb #8af0566e
+# %% ../nbs/08c_prepare.ipynb #1fd04a95
 @dataclass
 class Prepared:
     "A parsed document on its way into the database"
@@ -193,6 +193,8 @@ class Prepared:
     status: str = 'added'
     reason: str = ''
     replaces: str|None = None          # id of the document it takes the place of
+    takes: str|None = None             # id of a document that had this text and has another now
+    owners: dict = field(default_factory=dict)  # id -> name under which it stood when this was decided
     views: dict = field(default_factory=dict)  # representation -> passages
     vectors: np.ndarray|None = None
     tokens: list = field(default_factory=list)   # packed token vectors, where they are kept
@@ -210,14 +212,20 @@ class Refused:
     reason: str
     seconds: float = 0.
 
-# %% ../nbs/08c_prepare.ipynb #1f182952
+# %% ../nbs/08c_prepare.ipynb #c2c4aeba
+def _flag(value, where):
+    "Whether a document is retracted; a word that says neither is refused, since both guesses harm"
+    said = {'true': True, 'yes': True, '1': True, 'false': False, 'no': False, '0': False, '': False, 'none': False}.get(str(value).strip().lower())
+    if said is None: raise ManifestError(f'is_retracted must be true or false, got {value!r}', where)
+    return said
+
 def _record(doc, parsed, title):
     "The metadata columns: what the caller declares, else what the file states of itself; rights are classified, never guessed"
     meta = {**parsed.meta, **doc.meta}
     own = lambda k: getattr(doc, k) or meta.pop(k, None)
     said = {k: own(k) for k in ('authors', 'year', 'doi', 'journal', 'license')}
     rights = classify_license(said['license'] and str(said['license']))
-    notice = meta.pop('retraction_notice', None); retracted = bool(meta.pop('is_retracted', notice is not None))
+    notice = meta.pop('retraction_notice', None); retracted = _flag(meta.pop('is_retracted', notice is not None), doc.name)
     if doc.root: meta['root'] = doc.root
     authors, year = said['authors'] or (), str(said['year'] or '')
     return dict(title=title, source=doc.source, source_ref=doc.source_ref or doc.id or '', authors=[authors] if isinstance(authors, str) else list(map(str, authors)),
@@ -260,7 +268,7 @@ def texts_of(p: Prepared) -> list[str]:
     "What is encoded of a document; some views are only read by a reranker and have no vector"
     return [c.index_text for name, cs in p.views.items() if is_embedded(name) for c in cs]
 
-# %% ../nbs/08c_prepare.ipynb #98bd9631
+# %% ../nbs/08c_prepare.ipynb #a350450e
 def encode(group: Sequence[Prepared], embedder, tokens=None) -> float:
     "Vectors for all passages of a group, set on each document, and what a plan for token vectors keeps; returns the seconds the encoder took"
     started, texts = time.perf_counter(), [texts_of(p) for p in group]

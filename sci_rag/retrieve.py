@@ -131,11 +131,11 @@ def reap(self:_Job, db):
         if self.idle.wait(wait): return
     self.terminate(db)
 
-# %% ../nbs/14_retrieve.ipynb #5f4109c3
+# %% ../nbs/14_retrieve.ipynb #cd2ce62d
 class _Run:
     "The stages of one search"
-    def __init__(self, db, ceiling_ms, duplicates='best'):
-        self.duplicates = duplicates
+    def __init__(self, db, ceiling_ms, duplicates='best', patient=True):
+        self.duplicates, self.patient = duplicates, patient      # patient: loading a model is not part of the search
         self.db, self.t0, self.inbox, self.jobs, self.cancelled = db, perf_counter(), queue.SimpleQueue(), [], threading.Event()
         self.told, self.fused, self.pooled, self.end = set(), None, None, self.t0 + ceiling_ms/1000
     def start(self, name, kind, work, budget_ms, **kwargs):
@@ -190,13 +190,13 @@ def _encode(embedder, text, tokens=False):
     takes = 'on_overflow' in inspect.signature(embedder.encode).parameters
     return (embedder.encode(text, on_overflow='truncate') if takes else embedder.encode(text)), None, cut
 
-# %% ../nbs/14_retrieve.ipynb #5bbd28a8
+# %% ../nbs/14_retrieve.ipynb #7a5915e2
 def _embed_work(embedder, text, tokens=False):
     "The work of the stage `embed`: (vector, token vectors or None)"
     def work(job):
         if load := _loader(embedder):
             began = perf_counter(); load()
-            job.run.end += perf_counter() - began      # the first search of a process waits for its model, however slow the disk
+            if job.run.patient: job.run.end += perf_counter() - began      # the first search of a process waits for its model, however slow the disk
             job.restart_clock()
         *both, cut = _encode(embedder, text, tokens)
         return _Done(tuple(both), 1, {'truncated': True} if cut else {})
@@ -408,7 +408,7 @@ def _plan(strategy, embedder):
         return g, gen, '', ''
     return [one(g) for g in strategy.generators]
 
-# %% ../nbs/14_retrieve.ipynb #b0e61c22
+# %% ../nbs/14_retrieve.ipynb #cf3d990f
 def _generate(run, strategy, plan, query, scope, limit, embedder, judges=()):
     "Run all generators, and encode the query if anybody needs it; returns once each has ended"
     def start(spec, gen, vector=None):
@@ -421,7 +421,7 @@ def _generate(run, strategy, plan, query, scope, limit, embedder, judges=()):
     if encodes and (isinstance(embedder, str) or not (hasattr(embedder, 'encode') or hasattr(embedder, 'encode_queries'))):
         raise ParameterError(f'an embedder has encode or encode_queries, got {type(embedder).__name__}', hint='Give an encoder (see get_embedder), a QueryCache, or None')
     if encodes:
-        job = run.start('embed', 'embed', _embed_work(embedder, query, tokens), strategy.embed_timeout_ms, deadline=run.t0 + 3600 if _loader(embedder) else None)
+        job = run.start('embed', 'embed', _embed_work(embedder, query, tokens), strategy.embed_timeout_ms, deadline=(run.t0 + 600 if run.patient else run.end) if _loader(embedder) else None)
         if _loader(embedder): _local.add(job)
     for spec, gen, status, reason in plan:
         if status: run.skip(spec.name, status, reason)
@@ -500,7 +500,7 @@ def _ready(strategy, embedder, fallback):
     told = Stage(strategy.name, 'disabled', reason='no-service', kind='fallback'), Stage(fallback.name, 'success', reason='fallback', kind='fallback')
     return fallback, _plan(fallback, embedder), plan_scorers(fallback), told
 
-# %% ../nbs/14_retrieve.ipynb #0327266f
+# %% ../nbs/14_retrieve.ipynb #b9bda682
 def search(db,                        # an open Database
            embedder,                  # encoder, query cache, or None for lexical strategies
            text: str,                 # the question
@@ -508,7 +508,7 @@ def search(db,                        # an open Database
            strategy='interactive',    # name, Strategy, or its mapping
            scope: Scope|None=None,    # whose documents may be seen; None: all
            limit: int=10,             # hits; lists are never shorter than this
-           timeout_ms: int|None=None, # ceiling of the whole search; the setting `timeout_ms` when None
+           timeout_ms: int|None=None, # ceiling of the whole search; None: the setting `timeout_ms`, and a model may be loaded before the clock runs
            strict: bool=False,        # True: raise the first failure or timeout of a stage
           fallback=None,             # strategy to run where a service of the first is not set up; None: that is an error
           duplicates: str='best',    # best: of versions of one work only the best-ranked counts; all: each document for itself
@@ -522,14 +522,15 @@ def _asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallb
     if not isinstance(scope, Scope): raise ScopeError(f'a scope must be a Scope, got {type(scope).__name__}')
     ceiling = (settings().timeout_ms or 3_600_000) if timeout_ms is None else _check_count(timeout_ms, 'timeout_ms', 86_400_000)
     if duplicates not in ('best', 'all'): raise ParameterError(f"duplicates must be best or all, got {duplicates!r}")
-    return _Run(db, ceiling, duplicates), embedder, query, strategy, scope, limit, strict, None if fallback is None else get_strategy(fallback)
+    return _Run(db, ceiling, duplicates, timeout_ms is None), embedder, query, strategy, scope, limit, strict, None if fallback is None else get_strategy(fallback)
 
-# %% ../nbs/14_retrieve.ipynb #c7115f1c
+# %% ../nbs/14_retrieve.ipynb #2e5191fe
 def _search(run, embedder, query, strategy, scope, limit, strict, fallback):
     "`search` after its arguments were checked"
+    common = dict(query=query, scope=scope, limit=limit)
+    if scope.denied: return Ranking(trace=Trace(tuple(Stage(spec.name, 'denied', reason='scope') for spec in strategy.generators)), status='denied', strategy=strategy, **common)
     strategy, plan, judges, told = _ready(strategy, embedder, fallback)
-    common = dict(query=query, strategy=strategy, scope=scope, limit=limit)
-    if scope.denied: return Ranking(trace=Trace((*(Stage(spec.name, 'denied', reason='scope') for spec, *_ in plan), *told)), status='denied', **common)
+    common['strategy'] = strategy
     try:
         _generate(run, strategy, plan, query, scope, limit, embedder, judges)
         _raise_what_must_be(run, strict)

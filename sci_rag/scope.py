@@ -13,7 +13,7 @@ from fastcore.basics import patch
 from .core import ScopeError, suggest
 from .rights import LICENSE_CLASSES
 
-# %% ../nbs/10_scope.ipynb #1ff3cfe8
+# %% ../nbs/10_scope.ipynb #b6a0bf75
 def _texts(value, field, read=str.strip):
     "A sorted tuple of texts; None stays None"
     if value is None: return None
@@ -21,6 +21,10 @@ def _texts(value, field, read=str.strip):
     if isinstance(value, Mapping) or not isinstance(value, Iterable):
         raise ScopeError(f'{field} must be texts, got {type(value).__name__}', 'scope', f'Give a list of texts, or None for no restriction')
     return tuple(sorted({_text(v, field, read) for v in value}))
+
+def _as_is(text):
+    "Identifiers are compared as they stand, white space included; nothing but white space is no identifier"
+    return text if text.strip() else ''
 
 def _text(value, field, read):
     "One text, cleaned by `read`; it must be storable and not empty"
@@ -70,7 +74,7 @@ def _years(value):
     if None not in value and value[0] > value[1]: raise ScopeError(f'years end before they begin: {value!r}', 'scope', 'Give the smaller year first')
     return None if tuple(value) == (None, None) else tuple(value)
 
-# %% ../nbs/10_scope.ipynb #e772cfb7
+# %% ../nbs/10_scope.ipynb #1f09bea8
 @dataclass(frozen=True, repr=False)
 class Scope:
     "A restriction of what may be seen; frozen and hashable"
@@ -85,8 +89,9 @@ class Scope:
 
     def __post_init__(self):
         put = lambda k, v: object.__setattr__(self, k, v)
-        put('license_classes', _texts(self.license_classes, 'license_classes')); put('sources', _texts(self.sources, 'sources'))
-        put('exclude', _texts(self.exclude or (), 'exclude')); put('exclude_dois', _texts(self.exclude_dois or (), 'exclude_dois', bare_doi))
+        put('license_classes', _texts(self.license_classes, 'license_classes')); put('sources', _texts(self.sources, 'sources', _as_is))
+        none = lambda v: () if v is None else v
+        put('exclude', _texts(none(self.exclude), 'exclude', _as_is)); put('exclude_dois', _texts(none(self.exclude_dois), 'exclude_dois', bare_doi))
         put('journals', _texts(self.journals, 'journals', _low)); put('authors', _authors(self.authors)); put('years', _years(self.years))
         for c in self.license_classes or ():
             if c not in LICENSE_CLASSES: raise ScopeError(f'there is no licence class {c!r}', 'scope license_classes', suggest(c, LICENSE_CLASSES, 'Classes'))

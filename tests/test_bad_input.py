@@ -302,3 +302,13 @@ def test_a_hang_without_workers_is_ended_too(db, folder, monkeypatch):
     monkeypatch.setitem(p.PARSERS, "csv", loop)
     (folder / "a.csv").write_text("site,ash\nColusa,14\n")
     assert "longer than 1 second" in rows(db, folder, timeout=1)["a.csv"][1]
+
+
+def test_a_far_cell_does_not_fill_the_memory(tmp_path):
+    import openpyxl
+    from sci_rag.parse import parse
+    w = openpyxl.Workbook(); s = w.active
+    s["A1"], s["B1"], s["A2"], s["B2"], s["XFD1048576"] = "site", "ash", "Colusa", 14.5, "far away"
+    w.save(tmp_path/"far.xlsx")
+    d = parse(tmp_path/"far.xlsx")
+    assert "Colusa" in d.text and "far away" in d.text and sum(b.kind == "table" for b in d.blocks) >= 1

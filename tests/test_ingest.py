@@ -171,3 +171,17 @@ def test_two_processes_at_once(corpus_name, tmp_path):
         assert db.fetch("SELECT count(*), count(DISTINCT (document_id, representation, ordinal)) FROM passages")[0] == (40, 40)
         units, length = db.fetch("SELECT units, total_length FROM bm25_stats WHERE level = 'document'")[0]
         assert (units, length) == db.fetch("SELECT count(*), sum(length) FROM bm25_units WHERE level = 'document'")[0]
+
+
+@pytest.mark.parametrize("moves", [{"a": "b", "b": "a"}, {"a": "b", "b": "c", "c": "a"}, {"a": "b", "b": None}, {"a": None, "b": "a"}])
+def test_texts_that_change_places_are_all_kept(corpus_name, tmp_path, moves):
+    "Files swap their contents, in a ring or a chain: nothing is lost, and each name has its text"
+    text = {k: f"# {k}\n\nThe {k} straw of Colusa holds {n} percent ash, most of it silica.\n" for n, k in enumerate("abc", 13)}
+    for k, t in text.items(): (tmp_path/f"{k}.md").write_text(t)
+    with open_database(name=corpus_name) as db:
+        ingest(db, HashingEmbedder(), tmp_path)
+        now = {**text, **{k: text[v] if v else f"# new\n\nQuite another text about {k} and bran, which nobody has seen before.\n" for k, v in moves.items()}}
+        for k, t in now.items(): (tmp_path/f"{k}.md").write_text(t)
+        report = ingest(db, HashingEmbedder(), tmp_path)
+        assert report.ok and dict(db.fetch("SELECT source_ref, text FROM documents")) == {f"{k}.md": t for k, t in now.items()}, report
+        assert ingest(db, HashingEmbedder(), tmp_path).counts == {"unchanged": 3}

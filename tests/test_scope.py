@@ -93,7 +93,7 @@ def test_any_text_is_a_value_or_a_clear_error(db, text, field):
     try: s = Scope(**{field: [text]})
     except ScopeError: return
     with db.session() as conn:
-        insert(conn, [dict(id="d", license_class="public", source=text.strip() if field == "sources" else "x", year=None, doi=None, is_retracted=False,
+        insert(conn, [dict(id="d", license_class="public", source=text if field == "sources" else "x", year=None, doi=None, is_retracted=False,
                            authors=[text] if field == "authors" else [], journal=text if field == "journals" else None)])
         found = s.documents(conn)
         conn.execute("DELETE FROM documents")
@@ -112,3 +112,9 @@ def test_unknown_is_never_external_safe():
     assert "unknown" not in Scope.external().license_classes and "restricted" not in Scope.external().license_classes
     assert Scope(license_classes=[]).denied and Scope(license_classes=[]) != Scope(license_classes=None)
     assert (Scope.external() & Scope(license_classes=["unknown", "restricted"])).denied
+
+
+def test_ids_are_taken_as_they_are_and_wrong_types_are_refused():
+    assert Scope(exclude=[" x"]).exclude == (" x",) and Scope(sources=[" lab"]).sources == (" lab",)
+    for wrong in (0, False, {}, ""):
+        with pytest.raises(ScopeError): Scope(exclude=wrong)
