@@ -500,7 +500,7 @@ def _ready(strategy, embedder, fallback):
     told = Stage(strategy.name, 'disabled', reason='no-service', kind='fallback'), Stage(fallback.name, 'success', reason='fallback', kind='fallback')
     return fallback, _plan(fallback, embedder), plan_scorers(fallback), told
 
-# %% ../nbs/14_retrieve.ipynb #b9bda682
+# %% ../nbs/14_retrieve.ipynb #c104421d
 def search(db,                        # an open Database
            embedder,                  # encoder, query cache, or None for lexical strategies
            text: str,                 # the question
@@ -510,8 +510,8 @@ def search(db,                        # an open Database
            limit: int=10,             # hits; lists are never shorter than this
            timeout_ms: int|None=None, # ceiling of the whole search; None: the setting `timeout_ms`, and a model may be loaded before the clock runs
            strict: bool=False,        # True: raise the first failure or timeout of a stage
-          fallback=None,             # strategy to run where a service of the first is not set up; None: that is an error
-          duplicates: str='best',    # best: of versions of one work only the best-ranked counts; all: each document for itself
+           fallback=None,             # strategy to run where a service of the first is not set up; None: that is an error
+           duplicates: str='best',    # best: of versions of one work only the best-ranked counts; all: each document for itself
           ) -> Ranking:
     "The best passages or documents for a question; raises QueryError, StrategyError, SettingsError, ModelMismatchError, DatabaseError"
     return _search(*_asked(db, embedder, text, strategy, scope, limit, timeout_ms, strict, fallback, duplicates))

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['bare_doi', 'Scope']
 
-# %% ../nbs/10_scope.ipynb #4c0a927a
-import re
+# %% ../nbs/10_scope.ipynb #55b405dd
+import re, unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from fastcore.basics import patch
@@ -34,13 +34,15 @@ def _text(value, field, read):
     if not (text := read(value)): raise wrong('an empty text', 'Leave it out; an empty list means that nothing is permitted')
     return text
 
-# %% ../nbs/10_scope.ipynb #47a5d727
-_doi_head = r'^(https?://)?(www\.)?(dx\.)?doi\.org/|^doi:\s*'
+# %% ../nbs/10_scope.ipynb #e1550a94
+_doi_head = r'^((https?:/*)?(www\.)?(dx\.)?(doi\.org|hdl\.handle\.net)[:/]+|(info:|urn:)?doi[:/]*)+'
+_doi_space = '[\\s\u00a0\u200b-\u200d\ufeff]+'      # a DOI has none inside
 
 def bare_doi(text: str,  # a DOI in any spelling
             ) -> str:    # `10.…/…` in small letters
     "A DOI without resolver and prefix"
-    return re.sub(_doi_head, '', text.strip().lower())
+    text = re.sub(_doi_space, '', unicodedata.normalize('NFKC', text)).lower().replace('%2f', '/')
+    return re.sub(_doi_head, '', text).rstrip('./')
 
 def _low(text): return ' '.join(text.lower().split())
 
@@ -145,8 +147,11 @@ def _author_sql(a, i):
     return (f'EXISTS (SELECT FROM unnest({a}.authors) an_author, unnest(%(scope_authors_{i})s::text[]) a_name '
             f"WHERE {words} @> string_to_array(a_name, ' '))")
 
-# %% ../nbs/10_scope.ipynb #3a37a64a
-def _doi_sql(a): return f"regexp_replace(lower(regexp_replace(coalesce({a}.doi, ''), '^\\s+|\\s+$', '', 'g')), '{_doi_head}', '')"
+# %% ../nbs/10_scope.ipynb #2fa43f16
+def _doi_sql(a):
+    "`bare_doi` of the stored one; a percent sign by its number, since the driver reads those"
+    bare = f"replace(lower(regexp_replace(normalize(coalesce({a}.doi, ''), NFKC), '{_doi_space}', '', 'g')), chr(37) || '2f', '/')"
+    return f"rtrim(regexp_replace({bare}, '{_doi_head}', ''), './')"
 def _journal_sql(a): return f"lower(regexp_replace(btrim({a}.journal), '\\s+', ' ', 'g'))"
 
 # %% ../nbs/10_scope.ipynb #765757cc

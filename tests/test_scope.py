@@ -118,3 +118,15 @@ def test_ids_are_taken_as_they_are_and_wrong_types_are_refused():
     assert Scope(exclude=[" x"]).exclude == (" x",) and Scope(sources=[" lab"]).sources == (" lab",)
     for wrong in (0, False, {}, ""):
         with pytest.raises(ScopeError): Scope(exclude=wrong)
+
+
+@pytest.mark.parametrize("stored", ["10.1000/abc.1", "\u00a010.1000/ABC.1\u200b", "DOI 10.1000/abc.1", "doi.org:10.1000/abc.1", "https://doi.org/10.1000%2Fabc.1", "https://doi.org/doi:10.1000/abc.1",
+    "doi:https://doi.org/10.1000/abc.1", "info:doi/10.1000/abc.1", "urn:doi:10.1000/abc.1", "https://doi.org//10.1000/abc.1", "https://doi.org/10.1000/abc.1/", "10.1000/abc.1.", "\uff11\uff10.1000/abc.1"])
+def test_a_doi_is_excluded_in_any_spelling_on_either_side(db, stored):
+    with db.session() as conn:
+        insert(conn, [dict(id="d", license_class="public", source="x", year=None, doi=stored, is_retracted=False, authors=[], journal=None),
+                      dict(id="e", license_class="public", source="x", year=None, doi="10.1000/abc.12", is_retracted=False, authors=[], journal=None)])
+        assert Scope(exclude_dois=["10.1000/abc.1"]).documents(conn) == ["e"]
+        conn.execute("UPDATE documents SET doi = '10.1000/abc.1' WHERE id = 'd'")
+        assert Scope(exclude_dois=[stored]).documents(conn) == ["e"]
+        conn.execute("DELETE FROM documents")
