@@ -41,10 +41,10 @@ def combine_rights(declared: Rights,          # from the manifest or the dataset
     if found is None or tighten(declared.license_class, found.license_class) == declared.license_class: return declared
     return Rights(found.license_class, found.spdx, f'{found.reason} (declared: {declared.license_class}, {declared.reason})')
 
-# %% ../nbs/08_rights.ipynb #87520713
+# %% ../nbs/08_rights.ipynb #f431d604
 def _plain(text):
     "Lower case, one kind of dash, no markup, no invisible characters"
-    t = unicodedata.normalize('NFKC', html.unescape(text)).casefold()
+    t = unicodedata.normalize('NFKC', html.unescape(text)).casefold().replace('%2d', '-')
     t = re.sub('[\u00ad\u200b-\u200f\u2060\ufeff]', '', t)
     t = re.sub('[\u2010-\u2015\u2212_]', '-', t)
     t = re.sub(r'</?[a-z][^<>]*>', ' ', t)
@@ -60,7 +60,8 @@ _parts = {
     '§CC': _any(r'\bcreative[\s-]?commons?\b', r'\ba?cc(?=[\s:/.-]*(?:by|nc|nd|sa)\b)', r'\ba?cc(?=(?:by|nc|nd|sa)+(?![a-z]))', r'\bcc\b'),
     '§NC': _any(r'\b(?:may|must|can|should) ?not be (?:re-?used|used|sold|exploited) (?:for|in) (?:any )?commercial(?: purposes?)?\b',
                 r'\bnot (?:be )?used for commercial(?: purposes?)?\b', r'\bnot for (?:any )?commercial\b', r'\bno commercial (?:re-?)?use\b',
-                r'\bnon?[\s-]{0,3}commercial(?:ly)?\b', r'\bnoncommercial\w*', r'\bnon[\s-]?com\b', r'\bnicht[\s-]?kommerziell\w*',
+                r'\bnon?[\s-]{0,3}commercial(?:ly)?\b', r'\bnoncommercial\w*', r'\bnon[\s-]?comm?\b', r'\b(?:nicht|keine?r?)[\s-]?kommerziell\w*', r'(?<=by)[\s-]+n c\b',
+                r'\bfor commercial re-?use,? (?:please )?contact\b',
                 r'\bpas d.?utilisation commerciale\b', r'\bn[oã]o?[\s-]?comercial\b', r'\bnon commerciale\b',
                 _commercial + r'(?:is |are )?(?:strictly )?(?:prohibited|forbidden|not (?:permitted|allowed))\b',
                 _commercial + r'(?:requires?|needs?) [^.;]{0,40}permission\b'),
@@ -238,7 +239,7 @@ _weak = {
         r'\bclosed(?:[\s-]?access)?$', r'\brestricted[\s-]?access\b', r'\bembargo', r'\bpaywall', r'\bsubscription\b', r'\bproprietary\b', r'\bconfidential\b',
         r'\bfair use\b', r'\bfor (?:your )?personal use\b')}
 
-# %% ../nbs/08_rights.ipynb #8ba47b28
+# %% ../nbs/08_rights.ipynb #70344604
 _article = r'(?:an? |the |any |valid |open )*'
 _before = r'(?:yet |been |be |being |a |an |made |published )*'
 _doubt = _any(
@@ -246,7 +247,8 @@ _doubt = _any(
     rf"|open[\s-]access|(?:in )?(?:the )?public[\s-]domain|(?:subject to|under|available (?:under|as)) {_article}(?:cc|creative)|cc\b|creative commons)",
     rf'\b(?:no|without|non|formerly|previously|unless|if|whether|unclear|possibly|perhaps|maybe|un)[\s-]+{_article}(?:cc\b|creative commons|public[\s-]domain)',
     r'\b(?:does|do|did|may|might) not apply\b', r'\bnot applicable\b', r'\b(?:cc|licen[sc]e|by|nc|nd|sa|domain)[\s-]like\b', r'\bpending\b', r'\bembargo',
-    r'\bto be (?:confirmed|decided|determined)\b', r'\b(?:revoked|withdrawn|expired)\b', r'\?$')
+    r'\bto be (?:confirmed|decided|determined)\b', r'\b(?:revoked|withdrawn|expired|unclear)\b', r'\?(?=[\s)\]]|$)', r'\bintend(?:s|ed)?\b',
+    r'\bask (?:the )?(?:authors?|publisher)\b', r'\buntil (?:19|20)\d\d\b')
 _both = r'commercial(?:ly)? ?(?:and|or|as well as|/) ?non[\s-]?commercial(?:ly)?|non[\s-]?commercial(?:ly)? ?(?:and|or|as well as|/) ?commercial(?:ly)?'
 _traps = _any(
     r'\bif (?:the )?material is not included in[^.]*', rf'\bno claim to (?:original )?{_gov} works?',
@@ -420,7 +422,7 @@ def _check_fields(obj, n):
 def _json_type(v):
     return {str: 'a string', bool: 'true or false', int: 'a number', float: 'a number with a fraction', list: 'a list', dict: 'an object'}[type(v)]
 
-# %% ../nbs/08_rights.ipynb #ec0b0b68
+# %% ../nbs/08_rights.ipynb #4a912480
 def _scan(path):
     "(entries, problems, path, [(problem, path as given)] of lines whose file cannot be used) of a manifest"
     path = Path(path)/'manifest.jsonl' if Path(path).is_dir() else Path(path)
@@ -448,7 +450,7 @@ def _entry(obj, file, folder, n):
     doi = clean_doi(obj['doi']) if obj.get('doi') else None
     return ManifestEntry(file, file.relative_to(folder).as_posix(), n, authors=tuple(obj.get('authors', ())), doi=doi, **more)
 
-# %% ../nbs/08_rights.ipynb #52c20283
+# %% ../nbs/08_rights.ipynb #24fa240b
 def lint_manifest(path: str|Path,    # manifest.jsonl, or a folder that holds one
                  ):                  # DataFrame: line, field, level ('error', 'warning'), problem; empty when all is well
     "Every problem of a manifest, in the order of its lines"

@@ -257,3 +257,9 @@ def test_any_lines_are_linted_or_read(tmp_path_factory, lines):
 @given(st.from_regex(r'10\.\d{4}/[a-z0-9]{1,8}', fullmatch=True), st.sampled_from(['', 'doi:', 'DOI: ', 'https://doi.org/', 'http://dx.doi.org/', 'doi.org/']))
 def test_dois_compare(doi, before):
     assert clean_doi(before + doi.upper() + ' ') == doi == clean_doi(clean_doi(before + doi))
+
+
+@pytest.mark.parametrize("text", ["https://creativecommons.org/licenses/by%2Dnc/4.0/", "CC BY NonComm", "CC BY-N C-ND", "Kein kommerzieller Gebrauch CC BY", "in the public domain? unclear",
+    "CC BY. For commercial re-use, please contact journals.permissions@example.org", "license: ask the author (CC BY?)", "The author intends CC BY", "CC BY 4.0 until 2020"])
+def test_a_doubtful_or_garbled_statement_is_never_open_to_commerce(text):
+    assert classify_license(text).license_class in ("unknown", "open_noncommercial", "restricted")
