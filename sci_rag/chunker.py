@@ -280,7 +280,7 @@ def header_labels(cells: tuple, # the grid's header rows
     columns = [[over.get((r, k), '') for r in range(len(cells))] for k in range(max(map(len, cells), default=0))]
     return [' '.join(dict.fromkeys(w for w in col if w)) for col in columns]
 
-# %% ../nbs/05_chunker.ipynb #93e3f8c2
+# %% ../nbs/05_chunker.ipynb #bf9a4fc7
 def table_rows(block: Block, text: str): # -> (labels of the columns, header units, row units)
     "The rows of a table as units that leave no character between them"
     grid, rows = block.cells or (), block.rows or ()
@@ -288,7 +288,8 @@ def table_rows(block: Block, text: str): # -> (labels of the columns, header uni
     heads = next((i for i, row in enumerate(grid) if not all(c is None or c.header or not c.text for c in row)), 0)
     starts = [block.start, *(a for a, _ in rows[1:])]
     ends = [a + len(text[a:b].rstrip()) for a, b in zip(starts, [*starts[1:], block.end])]
-    texts = [_row_line([_clean(c.text) if c else '' for c in r]) for r in grid] or [_clean(text[a:b]) for a, b in rows]
+    down = {(r, c.col): _clean(c.text) for row in grid for c in row if c and c.rowspan > 1 and not c.header for r in range(c.row + 1, c.row + c.rowspan)}
+    texts = [_row_line([_clean(c.text) if c else down.get((i, k), '') for k, c in enumerate(r)]) for i, r in enumerate(grid)] or [_clean(text[a:b]) for a, b in rows]
     units = [Unit(a, b, t, block=i, mend=False) for i, (a, b, t) in enumerate(zip(starts, ends, texts))]
     return header_labels(grid[:heads]) if heads else [], units[:heads], units[heads:]
 

@@ -192,3 +192,13 @@ def test_large_inputs_take_seconds():
         doc = parse_text(src, format=format)
         chunks = chunk(doc, ChunkParams(max_tokens=256))
         assert conservation(doc, chunks) == [] and time.perf_counter() - start < 30
+
+
+def test_a_label_that_spans_rows_is_said_in_each(tmp_path):
+    from sci_rag.parse import parse
+    from sci_rag.embed import HashingEmbedder
+    rows = ''.join(f'<tr><td>1.{i}</td><td>{i}.5</td></tr>' for i in range(40))
+    (tmp_path/'rs.html').write_text('<table><tr><th>Site</th><th>Dose</th><th>Yield</th></tr><tr><td rowspan=41>Colusa</td><td>9</td><td>8</td></tr>' + rows + '</table>')
+    d = parse(tmp_path/'rs.html')
+    parts = chunk(d, ChunkParams(max_tokens=64), count_tokens=HashingEmbedder().count_tokens)
+    assert len(parts) > 2 and all('Colusa' in c.index_text for c in parts) and not conservation(d, parts)
