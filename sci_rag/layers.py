@@ -156,7 +156,8 @@ def _counted(conn, scope, level):
 _factors = """,
 factors AS MATERIALIZED (SELECT term, df, 1e9::float8*qtf*idf AS weight, round(1e9::float8*idf) AS idf,
   %(k1)s::float8*(1 - %(b)s::float8) AS k, %(k1)s::float8*%(b)s::float8/nullif(average, 0) AS l FROM words, stats)"""
-_pool = """SELECT h.unit_id, sum(round(w.weight*h.tf/(h.tf + w.k + w.l*h.length))) AS score FROM factors w JOIN hits h ON h.term = w.term"""
+_sum = 'sum(round(w.weight*h.tf/(h.tf + w.k + w.l*h.length))) AS score'
+_pool = f"""SELECT h.unit_id, {_sum} FROM factors w JOIN hits h ON h.term = w.term"""
 _best = f"""{_factors},
 pool AS MATERIALIZED ({_pool} {{admitted}} GROUP BY h.unit_id ORDER BY score DESC LIMIT %(heap)s),
 best AS MATERIALIZED (SELECT * FROM pool WHERE score > 0 AND score >= coalesce((SELECT score FROM pool ORDER BY score DESC OFFSET %(limit)s - 1 LIMIT 1), 0))"""

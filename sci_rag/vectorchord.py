@@ -10,7 +10,7 @@ from psycopg import sql
 from .core import SchemaError
 from .db import Database
 from . import layers
-from .layers import _all_units, _factors, _in_order, hides_nothing
+from .layers import _all_units, _factors, _in_order, _sum, hides_nothing
 from .scope import Scope
 
 # %% ../nbs/11a_vectorchord.ipynb #987003ea
@@ -89,7 +89,7 @@ def _propose(conn, params):
 
 # %% ../nbs/11a_vectorchord.ipynb #924060c4
 _decide = f"""WITH{_all_units}{_factors},
-best AS MATERIALIZED (SELECT h.unit_id, sum(round(w.weight*h.tf/(h.tf + w.k + w.l*h.length))) AS score FROM unnest(%(units)s::bigint[]) u, factors w
+best AS MATERIALIZED (SELECT h.unit_id, {_sum} FROM unnest(%(units)s::bigint[]) u, factors w
   JOIN bm25_postings h ON h.level = %(level)s AND h.term = w.term WHERE h.unit_id = u GROUP BY h.unit_id)
 SELECT d.id, u.passage_id, best.score/1e9::float8, stats.n FROM stats, best JOIN bm25_units u ON u.id = best.unit_id JOIN documents d ON d.id = u.document_id
   LEFT JOIN passages p ON p.id = u.passage_id WHERE best.score > 0 {_in_order} LIMIT %(limit)s"""
